@@ -3,6 +3,8 @@ import { createContext, useCallback, useRef } from 'react';
 import type { Message } from './api';
 
 export interface Actions {
+  /** The chat, as the API names it. */
+  chat: string;
   sendAgain: (messageId: string) => void;
   discard: (messageId: string) => void;
   /** Returns true if the person who is signed in may edit this message. */

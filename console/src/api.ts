@@ -38,6 +38,27 @@ export interface Metadata {
 export type Message = UIMessage<Metadata>;
 export type Part = Message['parts'][number];
 
+/** A step of a turn. Times are in milliseconds, `at` after the turn's start. */
+export interface Span {
+  step: string;
+  at: number;
+  ms: number;
+  name?: string;
+  firstTokenMs?: number;
+  inputTokens?: number;
+  outputTokens?: number;
+  error?: string;
+}
+export interface Turn {
+  id: string;
+  start: number;
+  requests: number;
+  spans: Span[];
+  dropped: number;
+  /** Messages of the prompt, made again from the history; `exact` if they are those that were sent. */
+  prompt: { messages: Message[]; exact: boolean } | null;
+}
+
 export interface Key { name: string; admin: boolean }
 export interface ListedChat {
   chatKey: string;

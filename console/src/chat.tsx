@@ -128,6 +128,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
       sendAgain: id => mark(chat, id, 'new'),
       discard: id => discard(chat, new Set([id])),
       // Not what somebody else said, and what was said on a platform is edited there.
+      chat,
       mayEdit: ({ metadata }) =>
         isTalk(metadata?.kind) && ['http', 'web'].includes(metadata?.channel ?? '') && (metadata?.userId === key.name || metadata?.messageId.startsWith('console-') === true),
       edit,

@@ -8,6 +8,7 @@ import { Markdown } from './markdown';
 import { moment, short, shortId, textOf, time, when } from './names';
 import { texts } from './text';
 import type { Outgoing } from './unsent';
+import { TurnSteps } from './turn';
 import { escaped } from './visible';
 import { Button, Copy, Icon, Trouble } from './widgets';
 
@@ -95,6 +96,7 @@ function Summary({ message }: { message: Message }) {
 function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onItsWay, isReplaced, isWaiting }: Props & { isWaiting?: boolean }) {
   const actions = useContext(ActionsContext);
   const [isEditing, setEditing] = useState(false);
+  const [showsSteps, setShowsSteps] = useState(false);
   const meta = message.metadata;
   const mayEdit = message.role === 'user' && !onItsWay && !isReplaced && actions?.mayEdit(message) === true;
   const isUser = message.role === 'user';
@@ -132,6 +134,11 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
         {meta?.context && <span className="warn">{texts.leftOutFor(meta.context.leftOut)}</span>}
         {unseen && <span className="why">{unseen}</span>}
         {!isLive && said !== '' && <Copy text={said} label={texts.copyMessage} />}
+        {!isLive && !isUser && actions && (
+          <Button look="icon" aria-label={texts.turn} aria-expanded={showsSteps} onPress={() => setShowsSteps(!showsSteps)}>
+            <Icon name="steps" />
+          </Button>
+        )}
         {mayEdit && !isEditing && (
           <Button look="icon" aria-label={texts.edit} onPress={() => setEditing(true)}>
             <Icon name="edit" />
@@ -143,6 +150,7 @@ function Bubble({ message, unseen, isLive, isSaidAgain, onAgain, onAnswer, onIts
           </Button>
         )}
       </p>
+      {showsSteps && actions && <TurnSteps chat={actions.chat} message={message} />}
       {onItsWay?.state === 'failed' && (
         <div className="failure" role="alert">
           <p>

@@ -4,6 +4,9 @@ const number = new Intl.NumberFormat();
 
 export const count = (n: number): string => number.format(n);
 
+/** Shows a duration. */
+export const duration = (ms: number): string => (ms < 1000 ? `${ms} ms` : `${number.format(Math.round(ms / 100) / 10)} s`);
+
 export function bytes(n: number): string {
   const units = ['B', 'KB', 'MB', 'GB'];
   let at = 0;

@@ -433,3 +433,24 @@ test('a call is named by its tool wherever it is shown', async () => {
     assert.equal(await page.getByText('dynamic-tool').count(), 0);
   });
 });
+
+test('a reply tells how it was made', async () => {
+  const url = await spoken('steps', 'How tall are beans?');
+  for (const [colorScheme, size] of [['light', [1440, 900]], ['dark', [390, 844]]]) {
+    await at(url, async page => {
+      const button = page.getByRole('button', { name: 'How this answer was made' });
+      await button.click();
+      const table = page.getByRole('table', { name: /^1 request to models, .* in all$/ });
+      await table.getByRole('rowheader', { name: /^model openai:garden-1 first token after \d/ }).waitFor();
+      await table.getByRole('rowheader', { name: 'in the queue' }).waitFor();
+      await page.getByText('Prompt of 1 message, as it was sent').click();
+      await page.getByRole('listitem').filter({ hasText: /^user How tall are beans\?$/ }).waitFor();
+      const { violations } = await new AxeBuilder({ page }).options({ resultTypes: ['violations'] }).analyze();
+      assert.deepEqual(violations.map(({ id, nodes }) => `${id} ${nodes.map(node => node.html.slice(0, 160))}`), []);
+      assert(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than the window');
+      if (process.env.ANNALS_SHOTS) await page.screenshot({ path: `${process.env.ANNALS_SHOTS}/steps-${colorScheme}.png` });
+      await button.click();
+      assert.equal(await table.count(), 0);
+    }, { colorScheme, size, reducedMotion: 'reduce' });
+  }
+});

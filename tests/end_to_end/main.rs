@@ -108,6 +108,7 @@ mod terminal;
 mod titles;
 mod tool_rounds;
 mod topics;
+mod turn_traces;
 mod turns;
 mod typing;
 mod updates;

@@ -292,7 +292,7 @@ impl World {
     /// Fails the chat's turn `times` times, as runs do if their model or platform fails.
     pub(crate) async fn fail_turn(&self, times: u32) {
         for _ in 0..times {
-            self.history.release_failed(&self.claim().await).await.unwrap();
+            self.history.release_unfinished(&self.claim().await, true, None).await.unwrap();
         }
     }
 
@@ -442,6 +442,7 @@ pub(crate) fn reply(covers: &[SortKey], number: u64, text: &str) -> Reply {
         covers: covers.to_vec(),
         revision: 0,
         covered_until: Vec::new(),
+        trace: None,
     }
 }
 

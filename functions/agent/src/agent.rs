@@ -13,6 +13,7 @@ use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, MemoryConfig, ViewConfig};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
+use annals_io::recorder::Recorder;
 use annals_model::Model;
 use annals_store::history::History;
 
@@ -46,6 +47,8 @@ pub struct Agent {
     pub agent_id: String,
     /// Counters of turns and deliveries.
     pub metrics: Metrics,
+    /// Recorder of the run that this clone works for, also in its model; the default outside of runs.
+    pub recorder: Recorder,
     /// Publishes runs to listeners in this process.
     pub live: Live,
     /// `STREAM_REPLIES`: true if private chats of Telegram see an answer grow, which is read from `live`.
@@ -74,11 +77,17 @@ impl Agent {
             language: config.language,
             agent_id: config.agent_id.clone(),
             metrics: Metrics::default(),
+            recorder: Recorder::default(),
             live: Live::default(),
             stream_replies: false,
             lease: LEASE,
             quiet: Duration::ZERO,
         }
+    }
+
+    /// Returns this agent for one run, all of which is recorded in `recorder`.
+    pub(crate) fn recorded_in(&self, recorder: Recorder) -> Self {
+        Self { model: self.model.clone().with_recorder(&recorder), recorder, ..self.clone() }
     }
 
     /// Returns the compaction of this agent's chats.

@@ -8,6 +8,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::compaction::CompactionError;
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
+use annals_model::ModelError;
 use annals_store::history::ReplyAppended;
 
 use crate::agent::Agent;
@@ -81,7 +82,8 @@ pub(crate) async fn answer_compact_command(
         Err(error) => {
             let cause = match &error {
                 TurnError::Model(error) | TurnError::Compaction(CompactionError::Model(error)) => {
-                    (agent.model.fallback().is_none() && error.cannot_succeed(), error.cause(false))
+                    let is_refused = agent.model.fallback().is_none() && error.cannot_succeed();
+                    (is_refused || *error == ModelError::RequestsSpent, error.cause(false))
                 }
                 TurnError::Compaction(error) => (false, error.to_string()),
                 _ => return Err(error),
@@ -130,7 +132,7 @@ async fn store(
     mut message: UiMessage,
 ) -> Result<Record, TurnError> {
     message.metadata.copy_line_of(&turn.newest.message.metadata);
-    match turn.put_reply(&agent.history, &agent.agent_id, kind, message).await? {
+    match turn.put_reply(agent, kind, message).await? {
         ReplyAppended::Stored(reply) => Ok(reply),
         ReplyAppended::Present(reply) => {
             // Another run stored its reply first. Only the run that still has the chat sends it.

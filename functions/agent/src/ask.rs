@@ -5,6 +5,7 @@ use annals_core::context::{Context, Policy};
 use annals_core::message::UiMessage;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
+use annals_core::trace::{Step, digest_of};
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
 use annals_model::{Delta, Model, ModelError, Question};
@@ -103,6 +104,7 @@ pub(crate) async fn ask(
         match asking.failed(failure, agent.clock.now()) {
             Decision::Again(pause) => {
                 tracing::warn!(%error, ?pause, "failed to ask the model; asking again after a pause");
+                let _pause = agent.recorder.begin(Step::Pause);
                 agent.clock.sleep(pause).await;
             }
             Decision::AskFallback => {
@@ -177,7 +179,7 @@ async fn request(
     };
     let now = agent.clock.now();
     let budget = rounds.result_budget(agent.view.window, question.tokens());
-    let may_call = budget.is_some() && asking.may_call(now);
+    let may_call = budget.is_some() && asking.may_call(now) && agent.recorder.may_ask_again();
     let question = Question { must_answer: !may_call, ..question };
     let sink = |delta: Delta<'_>| feed.publish_delta(delta);
     feed.asked(model.name());
@@ -242,8 +244,8 @@ impl Window {
         seen: &Context,
         session: Option<&'a Session<'a>>,
     ) -> Toolbox<'a> {
-        let (history, clock, chat) = (&agent.history, &agent.clock, (&turn.lease.chat, turn.newest.line()));
-        Toolbox::new(history, clock, chat, turn.memory_source(), &self.offered, &seen.messages, session)
+        let chat = (&turn.lease.chat, turn.newest.line());
+        Toolbox::new(agent, chat, turn.memory_source(), &self.offered, &seen.messages, session)
     }
 
     /// Makes the context of `turn`, and loads its images.
@@ -253,6 +255,7 @@ impl Window {
             Scope::Paused { at } => *at,
         };
         let mut seen = turn.context(at, &self.policy);
+        agent.recorder.note_prompt(at, self.policy.token_budget, digest_of(&seen.messages));
         let texts = turn.texts(agent.language);
         let shown = images::load(agent, &seen, &mut self.images, texts).await;
         let budget = self.unanswered_budget.saturating_sub(shown.unanswered_tokens);

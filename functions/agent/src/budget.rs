@@ -5,6 +5,7 @@ use annals_core::context::Context;
 use annals_core::message::UiMessage;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::trace::Step;
 use annals_engine::compaction::CompactionError;
 use annals_store::history::HistoryError;
 use annals_store::history::turn::Lease;
@@ -80,7 +81,16 @@ async fn compact(
     why: Why,
     focus: Option<&str>,
 ) -> Result<Option<bool>, CompactionError> {
-    let Some(compacted) = agent.compaction().run(lease, records, why, focus).await? else {
+    let mut timing = agent.recorder.begin(Step::Compact);
+    let compacted = agent.compaction().run(lease, records, why, focus).await;
+    match &compacted {
+        Ok(Some(_)) => {}
+        Ok(None) => timing.forget(),
+        Err(CompactionError::Model(error)) => timing.failed(error.kind()),
+        Err(_) => timing.failed("failed"),
+    }
+    drop(timing);
+    let Some(compacted) = compacted? else {
         lease.head.compacting = None;
         return Ok(None);
     };

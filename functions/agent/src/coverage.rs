@@ -1,11 +1,8 @@
 //! Rules for the messages that one turn covers: pure functions of records.
 
-use std::collections::HashSet;
-
-use annals_core::context::{Policy, context};
 use annals_core::message::Role;
 use annals_core::record::{Kind, Record};
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::sort_key::SortKey;
 use annals_store::history::turn::OpenTurn;
 
 /// Maximum number of messages that one turn covers, and maximum bytes of their keys: a head and a reply must hold them.
@@ -22,26 +19,6 @@ pub(crate) fn message_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'
     records.iter().find(|record| {
         record.key.base() == *base && record.role() == Role::User && record.kind() != Kind::Boundary
     })
-}
-
-/// Returns `records` without the unanswered messages that `turn` does not cover: its reply comes before them.
-pub(crate) fn records_of_turn(
-    records: &[Record],
-    turn: &OpenTurn,
-    now: Timestamp,
-    policy: &Policy,
-) -> Vec<Record> {
-    let mut records = records.to_vec();
-    loop {
-        let seen = context(&records, now, policy);
-        let later: HashSet<&SortKey> =
-            seen.unanswered.iter().filter(|base| !turn.covers.contains(base)).collect();
-        if later.is_empty() {
-            return records;
-        }
-        // Without the unanswered messages of one line, another line may be in view, with unanswered messages of its own.
-        records.retain(|record| !later.contains(&record.key.base()));
-    }
 }
 
 /// Returns those of the `unanswered` messages that one reply can answer: from the oldest on, all of its chat window, and no

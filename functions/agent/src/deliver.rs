@@ -10,7 +10,9 @@ use annals_core::language::Language;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::trace::Step;
 use annals_io::metrics::Metric;
+use annals_io::recorder::Timing;
 use annals_store::history::HistoryError;
 use annals_store::history::turn::{Blocked, OpenTurn, Reached};
 
@@ -72,6 +74,11 @@ pub(crate) async fn deliver(
         let outgoing = OutgoingReply { moved_to: Some(&chat_id), ..outgoing };
         delivered = agent.deliverer.deliver(outgoing, 0, progress).await;
     }
+    let mut piece = sending.state().piece.take();
+    if let Some(piece) = piece.as_mut().filter(|_| delivered.is_err()) {
+        piece.failed("failed");
+    }
+    drop(piece);
     let Err(failure) = delivered else {
         agent.metrics.count(Metric::Deliveries, to.channel);
         let was_blocked = head.blocked.as_ref().is_some_and(|blocked| concerns(agent, blocked, to));
@@ -119,6 +126,8 @@ struct State {
     has_begun: bool,
     /// The reason why this run sends no more.
     end: Option<TurnError>,
+    /// The piece under way.
+    piece: Option<Timing>,
 }
 
 impl<'a> Sending<'a> {
@@ -150,11 +159,13 @@ impl<'a> Sending<'a> {
         if is_first || is_last {
             self.typing.sending();
         }
+        self.state().piece = Some(self.agent.recorder.begin(Step::Piece));
         Ok(())
     }
 
     /// Stores how many pieces of the reply have been sent, so that the run after a crash continues after them.
     async fn note(&self, sent: usize) -> Result<(), DeliveryError> {
+        self.state().piece = None;
         let paced = self.sent();
         let turn = OpenTurn { sent, ..self.turn.turn.clone() };
         match self.agent.history.note_sent(&self.turn.lease, &turn, paced).await {

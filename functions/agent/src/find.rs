@@ -2,15 +2,16 @@
 //! memory, waits for the rest of a burst, and compacts. The decision itself is [`next`], a pure function.
 
 use annals_core::chat_key::ChatKey;
-use annals_core::context::context;
+use annals_core::context::{context, records_of_turn};
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
+use annals_core::trace::Step;
 use annals_store::history::turn::{Ending, Lease, OpenTurn};
 use annals_store::history::{ContextRead, HistoryError};
 
 use crate::agent::Agent;
 use crate::budget::{self, Summaries};
-use crate::coverage::{newest_covered, records_of_turn};
+use crate::coverage::newest_covered;
 use crate::deliver::still_blocked;
 use crate::error::TurnError;
 use crate::making::Unstored;
@@ -46,7 +47,9 @@ pub(crate) async fn find(
     let mut captured: Option<Ending> = None;
     let mut offered: Option<Offered> = None;
     loop {
+        let reading = agent.recorder.begin(Step::Read);
         let mut seen = agent.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+        drop(reading);
         if let Some(turn) = committed.as_ref().filter(|turn| turn.resumes.is_none()) {
             if !add_covered(agent, &lease.chat, turn, &mut seen.records).await? {
                 return Ok(nothing(Ending::default()));
@@ -90,13 +93,14 @@ pub(crate) async fn find(
             && !sends
             && let Some(pause) = pause_for_more(agent.quiet, agent.clock.now(), &records, &context.unanswered)
         {
+            let _pause = agent.recorder.begin(Step::Pause);
             agent.clock.sleep(pause).await;
             continue;
         }
         let asks_model = !sends && turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
         if !has_reply && asks_model {
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
-            let own = records_of_turn(&records, &turn, agent.clock.now(), &policy);
+            let own = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
             let budget = prepare(agent, &lease, &own, &mut offered).await;
             if budget::make_room(agent, &mut lease, &own, budget, &mut summaries).await? {
                 continue;
@@ -158,6 +162,7 @@ async fn prepare(agent: &Agent, lease: &Lease, records: &[Record], offered: &mut
 
 /// Reads the memory and the outside tools for a turn that sees `records`; for `echo`, which calls nothing, no tools.
 async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
+    let _timing = agent.recorder.begin(Step::Prepare);
     let memory = recall(agent, chat, records).await;
     let servers = match &agent.servers {
         Some(servers) if !agent.model.is_echo() => servers.offer(&agent.history, &tools::OWN).await,
@@ -181,7 +186,7 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     if !add_covered(agent, chat, &turn, &mut records).await? {
         return Ok(None);
     }
-    let own = records_of_turn(&records, &turn, at, &policy);
+    let own = records_of_turn(&records, &turn.covers, at, &policy);
     let mut offered = offer(agent, chat, &own).await;
     offered.select(head, agent.view.window);
     let turn = ClaimedTurn::new(lease.clone(), turn, records)?;

@@ -4,6 +4,7 @@
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::person::{Join, Part};
 use annals_core::sort_key::{MessageId, SortKey};
+use annals_core::trace::Step;
 use annals_store::history::turn::{Lease, Left};
 use annals_store::people::People;
 
@@ -34,6 +35,7 @@ pub(crate) async fn carry_out_joins(
 
 async fn carry_out(agent: &Agent, lease: &Lease, join: &Join, attempt: Attempt) -> Result<(), TurnError> {
     let compaction = agent.compaction();
+    let _timing = agent.recorder.begin(Step::Compact);
     let is_last = attempt.ends_asking();
     if is_last {
         tracing::error!("no summary of another chat was made in several attempts; its messages are quoted");

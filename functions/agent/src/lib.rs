@@ -46,4 +46,4 @@ pub use agent::{Agent, LEASE};
 pub use answer::{is_failure_notice, is_failure_text};
 pub use error::{TurnError, Undone};
 pub use making::is_stopped_unanswered;
-pub use retry_policy::{Attempt, MAX_ANSWER_REQUESTS, MAX_REQUESTS};
+pub use retry_policy::Attempt;

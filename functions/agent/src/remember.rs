@@ -2,6 +2,7 @@
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
+use annals_core::trace::Step;
 use annals_engine::remembering::{Recalled, Remembering, recalled};
 use annals_store::history::turn::{Ending, Lease};
 
@@ -22,6 +23,7 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
         memory: agent.memory,
     };
     let captured_to = lease.head.captured_to.as_ref();
+    let mut timing = agent.recorder.begin(Step::Remember);
     let looked = tokio::select! {
         looked = remembering.capture_ended(&lease.chat, records, captured_to, agent.clock.now()) => looked,
         () = agent.clock.sleep(CAPTURES_TIME) => {
@@ -29,6 +31,11 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
             return uncaptured(records);
         }
     };
+    match &looked {
+        Ok(None) => timing.forget(),
+        Ok(Some(_)) => {}
+        Err(_) => timing.failed("failed"),
+    }
     match looked {
         Ok(looked) => Ending { captured_to: looked.map(|looked| looked.captured_to), ..Ending::default() },
         Err(error) => {

@@ -46,13 +46,13 @@ pub(crate) async fn resume(
     turn.commit(history).await?;
     let mut form = paused.newest().clone();
     if let Some(stopped) = approval::stopped_by_answer(forms, &reply.key) {
-        return turn.put_form(history, reply, &form, stopped).await;
+        return turn.put_form(agent, reply, &form, stopped).await;
     }
     let verdicts: Vec<Verdict> = forms.iter().filter_map(Verdict::of).collect();
     let mut is_own = false;
     if approval::is_answered(&form.message, &verdicts) {
         let message = approval::answered(&form.message, &verdicts);
-        form = turn.put_form(history, reply, &form, message).await?;
+        form = turn.put_form(agent, reply, &form, message).await?;
         is_own = true;
     }
     let approved: Vec<ToolCall> =
@@ -65,7 +65,7 @@ pub(crate) async fn resume(
             approved.iter().map(|_| Err(UNKNOWN.to_owned())).collect()
         };
         let message = approval::carried_out(&form.message, outcomes);
-        form = turn.put_form(history, reply, &form, message).await?;
+        form = turn.put_form(agent, reply, &form, message).await?;
         feed.parts(&form.message.parts);
     }
     if approval::is_unfinished(&form.message) {
@@ -78,7 +78,7 @@ pub(crate) async fn resume(
         let mut metadata = form.message.metadata.clone();
         metadata.extend(more.metadata);
         let message = UiMessage { parts: more.parts, metadata, ..form.message.clone() };
-        form = turn.put_form(history, reply, &form, message).await?;
+        form = turn.put_form(agent, reply, &form, message).await?;
     }
     Ok(form)
 }
@@ -97,7 +97,7 @@ async fn call_approved(
     let session = agent.servers.as_deref().map(Session::new);
     let chat = (&turn.lease.chat, turn.newest.line());
     let source = turn.memory_source();
-    let toolbox = Toolbox::new(&agent.history, clock, chat, source, offered, &[], session.as_ref());
+    let toolbox = Toolbox::new(agent, chat, source, offered, &[], session.as_ref());
     let mut outcomes = Vec::new();
     for (nth, call) in calls.iter().enumerate() {
         let left = until.since(clock.now());

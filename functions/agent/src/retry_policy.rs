@@ -1,17 +1,19 @@
 //! The retry policy of a turn: every bound and every decision on how often and how long a model, a tool and a platform are
 //! tried. Pure; the loops that do the work ask it.
 //!
-//! *Invariant:* a turn asks the model at most [`MAX_ANSWER_REQUESTS`] (78) times for its answer, and at most
-//! [`MAX_REQUESTS`] (322) times in all, summaries and captures included: a test derives the first, and the second is a sum of
-//! bounds. A run that ends with its process, or because the store fails, is no attempt: the queue repeats it, up to 100 times.
-//! A reply that continues after an approval is a turn of its own.
+//! *Invariant:* a turn makes at most [`REQUESTS`] requests to models in all of its attempts, repeats, summaries and captures
+//! included: the [`Recorder`](annals_io::recorder::Recorder) of a run counts each before it is sent. Only what a run asks that
+//! ends with its process is not counted: the queue repeats it, up to 100 times. A reply that continues after an approval is a
+//! turn of its own.
 
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
-use annals_engine::compaction::MAX_HALVINGS;
-use annals_engine::remembering::MAX_SESSIONS;
+use annals_io::recorder::RequestLimits;
 use annals_model::ModelError;
+
+/// Maximum number of requests to models for one turn. What others take leaves 80 for the answer.
+pub(crate) const REQUESTS: RequestLimits = RequestLimits { all: 120, housekeeping: 40 };
 
 // Bounds by number.
 const ATTEMPTS: u32 = 3; // at a turn that ask the model; then the user gets a notice
@@ -35,16 +37,6 @@ pub(crate) const FILES_TIME: Duration = Duration::from_secs(20); // for all file
 pub(crate) const FILE_PAUSE: Duration = Duration::from_secs(1); // between two requests for a file
 const BACKOFF: Duration = Duration::from_millis(500); // after the first failed try; twice as long after the second
 const MAX_BACKOFF: Duration = Duration::from_secs(8); // for a provider that asks for more with `Retry-After`
-
-/// Maximum number of requests for the answer of one turn. In each attempt a question is asked first, shorter, without images
-/// and of the fallback; the last attempt may have all rounds of calls.
-pub const MAX_ANSWER_REQUESTS: u32 = TRIES * (ATTEMPTS * (1 + SHORTENINGS + 1 + 1) + ROUNDS);
-/// Maximum number of requests for one turn. Each attempt may make four summaries before it asks and one each time that it
-/// shortens the question, and capture three sessions, and all but the last may sum up four other chats; each of these requests may go to two models. A run that finds its
-/// reply stored asks nothing.
-pub const MAX_REQUESTS: u32 = MAX_ANSWER_REQUESTS
-    + ATTEMPTS * 2 * ((SUMMARIES + SHORTENINGS) * MAX_HALVINGS + MAX_SESSIONS)
-    + (ATTEMPTS - 1) * 2 * JOINS;
 
 /// Number of an attempt at one turn, from 1.
 ///
@@ -161,6 +153,7 @@ impl Asking {
     pub(crate) fn failed(&mut self, error: Option<&ModelError>, now: Timestamp) -> Decision {
         let error = match error {
             None if self.rounds == 0 => return Decision::HandBack,
+            Some(ModelError::RequestsSpent) => return Decision::GiveUp,
             Some(ModelError::ImagesRefused) if self.shows_images => {
                 (self.tries, self.shows_images) = (0, false);
                 return Decision::HideImages;
@@ -211,8 +204,6 @@ impl Asking {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
-
     use super::Decision::{Again, AskFallback, GiveUp, HandBack, HideImages, Shorten};
     use super::*;
 
@@ -265,6 +256,7 @@ mod tests {
         let mut called = asking(1, false);
         called.called();
         check(called, &[(REFUSED, GiveUp)]);
+        check(asking(1, true), &[(ModelError::RequestsSpent, GiveUp)]);
     }
 
     #[test]
@@ -319,38 +311,5 @@ mod tests {
         assert_eq!(attempts.iter().position(|attempt| attempt.ends_sending()), Some(14));
         let total: Duration = attempts.iter().map(|attempt| attempt.pause()).sum();
         assert!((45..60).contains(&(total.as_secs() / 60)), "{total:?}");
-    }
-
-    /// Returns the most requests that a turn can make from this state on, whatever the model answers.
-    fn most_requests(state: &Asking, known: &mut HashMap<Asking, u32>) -> u32 {
-        if let Some(most) = known.get(state) {
-            return *most;
-        }
-        let mut after = vec![0];
-        if state.may_call(NOW) {
-            let mut called = state.clone();
-            called.called();
-            after.push(most_requests(&called, known));
-        }
-        for error in [GONE, BAD, REFUSED, LONG, IMAGES] {
-            let mut failed = state.clone();
-            match failed.failed(Some(&error), NOW) {
-                GiveUp => {}
-                HandBack => {
-                    let next = asking(state.attempt.0 + 1, true);
-                    after.push(most_requests(&next, known));
-                }
-                Again(_) | AskFallback | HideImages | Shorten => after.push(most_requests(&failed, known)),
-            }
-        }
-        let most = 1 + after.into_iter().max().unwrap_or_default();
-        known.insert(state.clone(), most);
-        most
-    }
-
-    #[test]
-    fn a_turn_asks_the_model_so_often_and_no_more() {
-        assert_eq!(most_requests(&asking(1, true), &mut HashMap::new()), MAX_ANSWER_REQUESTS);
-        assert_eq!((MAX_ANSWER_REQUESTS, MAX_REQUESTS), (78, 322), "as the module says");
     }
 }

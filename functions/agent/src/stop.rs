@@ -81,7 +81,7 @@ async fn store(
     if kind == Kind::Normal {
         begin_with_step(&mut message, turn.newest.channel);
     }
-    Ok(match turn.put_reply(&agent.history, &agent.agent_id, kind, message).await? {
+    Ok(match turn.put_reply(agent, kind, message).await? {
         ReplyAppended::Stored(reply) => Ok(reply),
         ReplyAppended::Present(reply) => Err(reply),
     })
@@ -117,7 +117,7 @@ async fn store_form(
             turn.newest.set_reply_token(token.clone());
         }
         turn.commit(history).await?;
-        return Ok(Some((turn.put_form(history, reply, &form, message).await?, paused.shown_parts)));
+        return Ok(Some((turn.put_form(agent, reply, &form, message).await?, paused.shown_parts)));
     }
     if agent.deliverer.reaches(turn.newest.channel) {
         let failure = DeliveryFailure { reason: STOPPED_DELIVERY.into(), at: agent.clock.now() };

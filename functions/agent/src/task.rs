@@ -1,7 +1,7 @@
 //! The work of one run: a [`Task`], each with what it takes to do it, and the [`ClaimedTurn`] that most of them are about.
 
 use annals_core::approval;
-use annals_core::context::{Context, Policy, context};
+use annals_core::context::{Context, Policy, context, records_of_turn};
 use annals_core::language::Language;
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
@@ -9,11 +9,13 @@ use annals_core::record::{Channel, Kind, Record};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
+use annals_core::trace::Trace;
 use annals_engine::live::ReplyStart;
 use annals_store::history::turn::{Ending, Lease, OpenTurn, Resumed};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
-use crate::coverage::{message_at, newest_covered, records_of_turn};
+use crate::agent::Agent;
+use crate::coverage::{message_at, newest_covered};
 use crate::error::TurnError;
 use crate::making::Unstored;
 use crate::tools::Offered;
@@ -141,6 +143,12 @@ impl ClaimedTurn {
         }
     }
 
+    /// Returns the time at which the turn began to wait: when the first message that it covers was stored.
+    pub(crate) fn asked_since(&self) -> Timestamp {
+        let first = self.turn.covers.first().and_then(|base| message_at(&self.records, base));
+        first.unwrap_or(&self.newest).sent_at
+    }
+
     /// Returns the texts in the language of the person who sent the newest message, unless `LANGUAGE` fixes one.
     pub(crate) fn texts(&self, fixed: Option<Language>) -> &'static dyn Texts {
         self.language(fixed).texts()
@@ -188,7 +196,7 @@ impl ClaimedTurn {
 
     /// Returns the context of this turn.
     pub(crate) fn context(&self, now: Timestamp, policy: &Policy) -> Context {
-        context(&records_of_turn(&self.records, &self.turn, now, policy), now, policy)
+        context(&records_of_turn(&self.records, &self.turn.covers, now, policy), now, policy)
     }
 
     /// Returns the source of the memory entries that the turn saves: the messages that it answers.
@@ -217,15 +225,14 @@ impl ClaimedTurn {
         Ok(history.commit(&self.lease, &self.turn).await?)
     }
 
-    /// Commits to the turn, and stores its reply or notice by `agent_id`.
+    /// Commits to the turn, and stores its reply or notice.
     pub(crate) async fn put_reply(
         &mut self,
-        history: &History,
-        agent_id: &str,
+        agent: &Agent,
         kind: Kind,
         message: UiMessage,
     ) -> Result<ReplyAppended, TurnError> {
-        self.commit(history).await?;
+        self.commit(&agent.history).await?;
         let newest = &self.newest;
         let is_covered = |record: &&Record| {
             !record.key.hangs_on_reply()
@@ -236,7 +243,7 @@ impl ClaimedTurn {
             is_notice: kind == Kind::Notice,
             channel: newest.channel,
             chat_id: newest.chat_id.clone(),
-            agent_id: agent_id.to_owned(),
+            agent_id: agent.agent_id.clone(),
             message,
             follows: newest.key.base(),
             follows_id: newest.message_id.clone(),
@@ -244,19 +251,27 @@ impl ClaimedTurn {
             covers: self.turn.covers.clone(),
             covered_until: self.records.iter().filter(is_covered).map(|record| record.expires_at).collect(),
             revision: newest.replaces_from().map_or(0, |_| newest.revision()),
+            trace: self.take_trace(agent),
         };
-        Ok(history.append_reply(&self.lease.chat, reply).await?)
+        Ok(agent.history.append_reply(&self.lease.chat, reply).await?)
+    }
+
+    /// Takes the trace of the turn so far, and adds the delivery of the chat's reply before, which only the head has yet.
+    fn take_trace(&self, agent: &Agent) -> Option<Trace> {
+        let before = self.lease.head.delivered.clone().map(Box::new);
+        agent.recorder.take().map(|trace| Trace { before, ..trace })
     }
 
     /// Stores the form of `reply` after `form`. If it is there already, another run has stored it, and continues.
     pub(crate) async fn put_form(
         &self,
-        history: &History,
+        agent: &Agent,
         reply: &Record,
         form: &Record,
         message: UiMessage,
     ) -> Result<Record, TurnError> {
-        match history.append_reply_form(reply, form.revision() + 1, message).await? {
+        let (history, trace) = (&agent.history, self.take_trace(agent));
+        match history.append_reply_form(reply, form.revision() + 1, message, trace).await? {
             ReplyAppended::Stored(form) => Ok(form),
             ReplyAppended::Present(_) => {
                 self.confirm(history).await?;

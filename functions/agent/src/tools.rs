@@ -20,9 +20,11 @@ use annals_core::markup::clean_name;
 use annals_core::memory::Source;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
 use annals_core::tokens;
+use annals_core::trace::Step;
 use annals_engine::remembering::Recalled;
 use annals_engine::settings::tools::CallApproval;
 use annals_io::clock::Clock;
+use annals_io::recorder::Recorder;
 use annals_model::Tool;
 use annals_store::history::History;
 use annals_store::history::turn::Head;
@@ -30,6 +32,7 @@ use annals_store::memory::Memory;
 
 use self::memory::Notes;
 use self::result::Output;
+use crate::agent::Agent;
 use crate::mcp::{External, ServerTools, Session};
 
 /// Share of the window that all tools may take, as one in this many: the rest is for messages.
@@ -110,6 +113,7 @@ impl Offered {
 pub(crate) struct Toolbox<'a> {
     history: &'a History,
     clock: &'a Clock,
+    recorder: &'a Recorder,
     chat: &'a ChatKey,
     /// The line of the chat that the turn is on.
     line: Option<&'a str>,
@@ -127,14 +131,14 @@ impl<'a> Toolbox<'a> {
     /// Returns the toolbox of a turn on a line of `chat`, with the selected tools of `offered`, for a model that sees
     /// `messages`. Notes are saved with `source`, and external tools are called over the connections of `session`.
     pub(crate) fn new(
-        history: &'a History,
-        clock: &'a Clock,
+        agent: &'a Agent,
         (chat, line): (&'a ChatKey, Option<&'a str>),
         source: Option<Source>,
         offered: &'a Offered,
         messages: &[UiMessage],
         session: Option<&'a Session<'a>>,
     ) -> Self {
+        let Agent { history, clock, recorder, .. } = agent;
         let notes =
             offered.memory.as_ref().zip(source).map(|(recalled, source)| {
                 Notes::new(Memory::beside(history), recalled.owner.clone(), source)
@@ -143,6 +147,7 @@ impl<'a> Toolbox<'a> {
         Self {
             history,
             clock,
+            recorder,
             chat,
             line,
             notes,
@@ -188,15 +193,20 @@ impl<'a> Toolbox<'a> {
         left: Duration,
     ) -> Output {
         self.check(call)?;
+        let mut timing = self.recorder.begin(Step::Tool).named(&call.name);
         if left.is_zero() {
             return Err("not carried out: this turn has no time left for calls".into());
         }
-        tokio::select! {
+        let output = tokio::select! {
             output = self.carry_out(call, nth, so_far) => output,
             () = self.clock.sleep(left) => {
                 Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
             }
+        };
+        if output.is_err() {
+            timing.failed("failed");
         }
+        output
     }
 
     /// Returns the reason why a call cannot be carried out as it is.

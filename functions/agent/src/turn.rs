@@ -10,7 +10,9 @@ use annals_core::chat_key::ChatKey;
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
+use annals_core::trace::Delivery;
 use annals_io::metrics::Metric;
+use annals_io::recorder::Recorder;
 use annals_store::history::HistoryError;
 use annals_store::history::turn::{Claim, Ending, Lease};
 use futures::future::pending;
@@ -24,7 +26,7 @@ use crate::join::carry_out_joins;
 use crate::making::{Making, Unstored};
 use crate::next::has_stopped;
 use crate::resume::resume;
-use crate::retry_policy::{Attempt, MODEL_RESERVE, SEND_RESERVE};
+use crate::retry_policy::{Attempt, MODEL_RESERVE, REQUESTS, SEND_RESERVE};
 use crate::stop::end;
 use crate::task::{ClaimedTurn, Found, Task};
 use crate::typing::{self, Typing};
@@ -71,7 +73,9 @@ async fn run_uncounted(
     let mut is_first = true;
     let (making, mut unstored) = (Making::default(), None);
     let mut lost: Option<Box<Lease>> = None;
+    let mut recorder = Recorder::default();
     loop {
+        let continues = lost.is_some();
         let claim = match lost.take() {
             Some(lost) => agent.history.claim_after_stop(&lost, agent.lease).await?,
             None => agent.history.claim(chat, agent.lease).await?,
@@ -81,6 +85,11 @@ async fn run_uncounted(
             Claim::Busy(until) => return Err(TurnError::Busy { until }),
         };
         *attempt = Attempt::after(lease.head.failures);
+        if !continues {
+            let (trace, running_since) = (lease.head.trace.clone(), lease.head.running_since);
+            recorder = Recorder::new(&agent.clock, REQUESTS, trace, running_since);
+        }
+        let agent = &agent.recorded_in(recorder.clone());
         let typing = Typing::default();
         let mut shown = Box::pin(typing::show(agent, chat, typing.watch()));
         let run = Run {
@@ -129,10 +138,8 @@ async fn run_uncounted(
             }
             Err(error) => {
                 // Otherwise the next attempt would wait for the lease to end.
-                match &error {
-                    error if error.counts() => drop(agent.history.release_failed(&lease).await),
-                    _ => drop(agent.history.release(&lease).await),
-                }
+                let trace = recorder.take();
+                drop(agent.history.release_unfinished(&lease, error.counts(), trace).await);
                 return Err(error);
             }
         }
@@ -172,11 +179,13 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
         announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
         let feed = agent.live.begin(&lease.chat, turn.begun());
         making.begin(&turn.turn, &feed);
+        agent.recorder.begin_turn(turn.asked_since());
         feed
     };
     let (mut turn, reply, shown_parts, feed) = match task {
         Task::Nothing => {
-            let is_untouched = lease.head.turn.is_none() && lease.head.failures == 0;
+            let is_untouched =
+                lease.head.turn.is_none() && lease.head.failures == 0 && lease.head.trace.is_none();
             if is_untouched && ending == Ending::default() {
                 agent.history.release(lease).await?;
             } else {
@@ -221,7 +230,9 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     turn.address_dispatch(agent.clock.now());
     let until = started.plus(agent.lease.saturating_sub(SEND_RESERVE));
     let (reached, paced) = deliver(agent, &turn, &reply, shown_parts, attempt, until, typing).await?;
+    let delivered = agent.recorder.take().and_then(|trace| Delivery::new(reply.key.base().reply(), trace));
     let ending = Ending {
+        delivered,
         reached,
         discord_channel: discord_channel(&turn.newest),
         paced,

@@ -45,6 +45,8 @@ use submit::Accepted;
 use tokio::task::JoinHandle;
 use utoipa::{IntoParams, ToSchema};
 
+pub(crate) use self::past::names;
+
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::follow::{Awaited, Follower};

@@ -9,6 +9,7 @@
 //! - [`follow`]: follows a reply while it is made
 //! - `messages.rs`: sends messages, and waits for their replies
 //! - `history.rs`: reads histories and contexts; `search.rs`: searches them; `segments.rs`: the archive; `chats.rs`: the list of chats
+//! - `turns.rs`: how a turn went
 //! - `forget.rs`: forgets a chat
 //! - `memory.rs`: lists, corrects and deletes memory entries
 //! - `people.rs`: one person in all chats: links, export, erasure
@@ -40,6 +41,7 @@ pub mod settings;
 mod state;
 mod strangers;
 mod takeover;
+mod turns;
 mod usage;
 mod wrong_keys;
 
@@ -92,6 +94,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chatId}", route(get(chats::one).patch(chats::retitle).delete(forget::delete)))
         .route("/v1/chats/{chatId}/messages", route(post(messages::post).get(history::messages)))
         .route("/v1/chats/{chatId}/context", route(get(history::context)))
+        .route("/v1/chats/{chatId}/turns/{id}", route(get(turns::one)))
         .route("/v1/chats/{chatId}/search", route(get(search::search)))
         .route("/v1/chats/{chatId}/segments", route(get(segments::list)))
         .route("/v1/chats/{chatId}/segments/{id}", route(get(segments::one)))

@@ -15,7 +15,7 @@ use utoipa::{Modify, OpenApi, ToSchema};
 use crate::schema::{Problem, UiMessage};
 use crate::{
     auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, takeover,
-    usage,
+    turns, usage,
 };
 
 /// The served document.
@@ -52,7 +52,7 @@ pub(crate) struct Health {
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
-        auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, search::search, segments::list,
+        auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, turns::one, search::search, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
         takeover::take_over, takeover::hand_back, takeover::send, memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
@@ -140,6 +140,7 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
     ("searchChat", &[(400, &["bad-query", "bad-search"]), (503, &["unreadable"])]),
     ("listSegments", &[(503, &["unreadable"])]),
     ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
+    ("getTurn", &[(404, &["no-such-turn"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
     ("getPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable", "unreadable"])]),
     (

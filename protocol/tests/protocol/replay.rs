@@ -259,5 +259,6 @@ fn reply(turn: Turn, kind: Kind) -> history::Reply {
         covers: bases(turn.covers),
         revision: 0,
         covered_until: Vec::new(),
+        trace: None,
     }
 }

@@ -32,6 +32,7 @@ mod message;
 mod replaced;
 mod session;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use view::{Message, SessionView};
@@ -88,6 +89,26 @@ pub struct Context {
 /// Returns the context of `records`, which must be in order of [`Record::key`], at `now`.
 pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
     SessionView::of(records, now, policy).into_context(policy)
+}
+
+/// Returns `records` without the unanswered messages that a turn does not cover: its reply comes before them. `covers` are
+/// the bases of the messages that it covers.
+pub fn records_of_turn(
+    records: &[Record],
+    covers: &[SortKey],
+    now: Timestamp,
+    policy: &Policy,
+) -> Vec<Record> {
+    let mut records = records.to_vec();
+    loop {
+        let seen = context(&records, now, policy);
+        let later: HashSet<&SortKey> = seen.unanswered.iter().filter(|base| !covers.contains(base)).collect();
+        if later.is_empty() {
+            return records;
+        }
+        // Without the unanswered messages of one line, another line may be in view, with unanswered messages of its own.
+        records.retain(|record| !later.contains(&record.key.base()));
+    }
 }
 
 impl SessionView<'_> {

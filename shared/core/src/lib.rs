@@ -23,6 +23,7 @@
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`language`]: the language that a person is answered in; [`texts`]: what the bot itself says, in each
 //! - [`tokens`]: estimates of tokens
+//! - [`trace`]: the steps of a turn, and their times
 //! - [`reply_token`]: secrets with which a message is answered
 //! - [`refusal`]: whether a model declined
 //! - [`ranking`]: texts by how well they fit a question; [`terms`]: the words by which they are found
@@ -58,4 +59,5 @@ pub mod testing;
 pub mod texts;
 pub mod title;
 pub mod tokens;
+pub mod trace;
 pub mod visible;

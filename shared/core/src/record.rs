@@ -13,6 +13,7 @@ pub use crate::names::{Channel, Kind, UnknownName};
 use crate::reply_token::ReplyToken;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 use crate::takeover::Dispatch;
+use crate::trace::Trace;
 
 /// A message as a channel passes it on: everything in its record that comes from the event alone.
 ///
@@ -336,6 +337,8 @@ pub struct Answer {
     pub covers: Vec<SortKey>,
     /// The reason why it was not delivered.
     pub delivery_failure: Option<DeliveryFailure>,
+    /// The steps of its turn; on a later form those of the turn that continued it.
+    pub trace: Option<Trace>,
 }
 
 /// The attributes of all kinds of [`Details`], as they are stored: on most records, most are absent.
@@ -353,6 +356,8 @@ pub struct Attributes {
     pub covers: Vec<SortKey>,
     /// See [`Answer::delivery_failure`].
     pub delivery_failure: Option<DeliveryFailure>,
+    /// See [`Answer::trace`].
+    pub trace: Option<Trace>,
     /// On summaries: the messages that it replaces.
     pub source: Option<Source>,
     /// See [`Draft::reply_token`].
@@ -365,10 +370,19 @@ impl Details {
     /// Returns `None` for a summary without [`Attributes::source`]. Attributes that such a record does not have
     /// are dropped.
     pub fn of(kind: Kind, role: Role, key: &SortKey, attributes: Attributes) -> Option<Self> {
-        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source, reply_token } =
-            attributes;
+        let Attributes {
+            form_ts,
+            revision,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            trace,
+            source,
+            reply_token,
+        } = attributes;
         let said = Said { revision, form_ts, album, asks, reply_token };
-        let answer = Answer { revision, covers, delivery_failure };
+        let answer = Answer { revision, covers, delivery_failure, trace };
         let is_of_agent = role == Role::Assistant;
         Some(match kind {
             Kind::Normal | Kind::Revision if key.is_reply() || key.hangs_on_reply() => Self::Reply(answer),
@@ -389,8 +403,8 @@ impl Details {
                 Attributes { form_ts, revision, album, asks, reply_token, ..Attributes::default() }
             }
             Self::Reply(answer) | Self::Notice(answer) => {
-                let Answer { revision, covers, delivery_failure } = answer;
-                Attributes { revision, covers, delivery_failure, ..Attributes::default() }
+                let Answer { revision, covers, delivery_failure, trace } = answer;
+                Attributes { revision, covers, delivery_failure, trace, ..Attributes::default() }
             }
             Self::Summary(source) => Attributes { source: Some(source), ..Attributes::default() },
         }
@@ -484,6 +498,11 @@ impl Record {
     /// Returns the reason why a reply was not delivered.
     pub fn delivery_failure(&self) -> Option<&DeliveryFailure> {
         self.details.answer()?.delivery_failure.as_ref()
+    }
+
+    /// Returns the steps of the turn that made it: see [`Answer::trace`].
+    pub fn trace(&self) -> Option<&Trace> {
+        self.details.answer()?.trace.as_ref()
     }
 
     /// Returns the messages that a summary replaces.

@@ -31,7 +31,7 @@ use crate::settings::ViewConfig;
 const SUMMARY_TOKENS: (u32, u32) = (64, 4_000);
 const SUMMARY_SHARE: u32 = 8;
 /// Maximum number of requests for one summary: while the model finds the source too long, half of it is tried.
-pub const MAX_HALVINGS: u32 = 5;
+const MAX_HALVINGS: u32 = 5;
 
 /// Compacts chats.
 #[derive(Clone)]

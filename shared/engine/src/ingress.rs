@@ -352,6 +352,7 @@ impl Ingress {
                 covers: Vec::new(),
                 revision: 0,
                 covered_until: Vec::new(),
+                trace: None,
             },
             is_stop: answered.notice == Some(Notice::Stopped),
             text: answered.text,

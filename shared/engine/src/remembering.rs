@@ -25,7 +25,7 @@ use annals_store::people::{People, PeopleError};
 use crate::settings::{MemoryConfig, ViewConfig};
 
 /// Maximum number of ended Sessions that one run captures. There is more than one only if captures failed.
-pub const MAX_SESSIONS: u32 = 3;
+const MAX_SESSIONS: u32 = 3;
 /// Maximum tokens of memory in the system part, and the fraction of the messages' budget that it may take.
 const MAX_RECALLED_TOKENS: u32 = 1_000;
 const RECALLED_SHARE: u32 = 8;

@@ -8,6 +8,7 @@
 //! - [`mod@errors`]: errors with their causes, in one text
 //! - [`metrics`]: counters for CloudWatch
 //! - [`random`]: random ids and secrets
+//! - [`recorder`]: counts and records what a run does for one turn
 //! - [`spans`]: spans that name the chat of log lines
 
 pub mod clock;
@@ -16,5 +17,6 @@ pub mod environment;
 pub mod errors;
 pub mod metrics;
 pub mod random;
+pub mod recorder;
 pub mod spans;
 pub mod tls;

@@ -23,6 +23,7 @@ use annals_core::markup::{self, Sender};
 use annals_core::media::Image;
 use annals_core::message::{Role, ToolCall};
 use annals_core::prompt::Prompt;
+use annals_io::recorder::Purpose;
 use serde_json::{Value, json};
 
 use super::answer::Reasoning;
@@ -50,6 +51,8 @@ pub(super) struct Conversation<'a> {
     has_called: bool,
     /// Maximum tokens of the answer.
     pub(super) max_tokens: Option<u32>,
+    /// The use of the answer, by which requests are limited.
+    pub(super) purpose: Purpose,
 }
 
 /// Consecutive messages of one side.
@@ -141,6 +144,7 @@ impl<'a> Conversation<'a> {
             stable: None,
             has_called: !question.steps.is_empty(),
             max_tokens: None,
+            purpose: Purpose::Answer,
         };
         let mut ids = CallIds::default();
         let first_unanswered = question.first_unanswered();
@@ -201,6 +205,7 @@ impl<'a> Conversation<'a> {
             stable: None,
             has_called: false,
             max_tokens: Some(prompt.max_tokens),
+            purpose: Purpose::Housekeeping,
         }
     }
 

@@ -40,12 +40,35 @@ pub enum ModelError {
     /// The answer holds neither text nor calls.
     #[error("the model's answer was empty")]
     Empty,
+    /// The turn has made as many requests as it may; nothing was sent.
+    #[error("the turn has made its maximum number of requests to the model")]
+    RequestsSpent,
 }
 
 impl ModelError {
     /// Returns true if no other try with these settings can succeed: 401, 403 and 404.
     pub fn cannot_succeed(&self) -> bool {
         matches!(self, Self::Refused { status: 401 | 403 | 404 })
+    }
+
+    /// Returns a short name for traces, with the status if there is one.
+    pub fn kind(&self) -> String {
+        match self {
+            Self::Unreachable(_) => "unreachable".into(),
+            Self::Busy { status, .. } => format!("busy {status}"),
+            Self::ContextTooLong => "context too long".into(),
+            Self::ImagesRefused => "images refused".into(),
+            Self::Refused { status } => format!("refused {status}"),
+            Self::Unreadable => "unreadable".into(),
+            Self::NoAws | Self::NoClient => "not set up".into(),
+            Self::Empty => "empty".into(),
+            Self::RequestsSpent => "requests spent".into(),
+        }
+    }
+
+    /// Returns true if the same or another model may be asked now: the question fits a model, and the turn may ask.
+    pub(super) fn may_ask_fallback(&self) -> bool {
+        !matches!(self, Self::ContextTooLong | Self::RequestsSpent)
     }
 
     /// Returns the cause for those who run the program: a status and names of settings, those of `MODEL_FALLBACK` if the

@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use annals_core::prompt::Prompt;
+use annals_core::trace::Step;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
 use annals_io::metrics::{Metric, Metrics};
+use annals_io::recorder::{Recorder, Timing};
 use annals_io::tls;
 use aws_config::SdkConfig;
 use futures::FutureExt;
@@ -52,6 +54,8 @@ pub struct Hosted {
     sees: Option<bool>,
     known: Arc<Known>,
     metrics: Metrics,
+    /// That of the run that the model is asked for.
+    recorder: Recorder,
 }
 
 /// The limits of an endpoint as far as the process knows them.
@@ -98,11 +102,16 @@ impl Hosted {
             sees: settings.sees,
             known: Arc::default(),
             metrics: Metrics::default(),
+            recorder: Recorder::default(),
         })
     }
 
     pub(super) fn count_in(&mut self, metrics: Metrics) {
         self.metrics = metrics;
+    }
+
+    pub(super) fn record_in(&mut self, recorder: Recorder) {
+        self.recorder = recorder;
     }
 
     pub(super) fn name(&self) -> String {
@@ -132,6 +141,7 @@ impl Hosted {
         gen_ai.request.model = self.model.name(),
         gen_ai.usage.input_tokens,
         gen_ai.usage.output_tokens,
+        error.type,
     ))]
     async fn ask(
         &self,
@@ -139,18 +149,21 @@ impl Hosted {
         estimate: u32,
         sink: Sink<'_>,
     ) -> Result<Answer, ModelError> {
-        let request_made = Request { metrics: &self.metrics, started: Instant::now(), is_answered: false };
+        let timing = self.recorder.begin(Step::Request).named(&self.name());
+        let mut request = Request { metrics: Some(&self.metrics), started: Instant::now(), timing };
         let mut partial = PartialAnswer::new(sink, self.name());
-        let asked = self.within(TOTAL, "timed out", self.stream(conversation, &mut partial)).await;
+        let stream = self.stream(conversation, &mut partial, &mut request.timing);
+        let asked = self.within(TOTAL, "timed out", stream).await;
         match asked {
             // If the answer is complete, only its usage is lost.
             Err(error) if !(matches!(error, ModelError::Unreachable(_)) && partial.finish.is_some()) => {
                 partial.void();
+                request.failed(&error);
                 Err(error)
             }
             _ => {
-                let answer = partial.into_answer(estimate)?;
-                request_made.answered(&answer);
+                let answer = partial.into_answer(estimate).inspect_err(|error| request.failed(error))?;
+                request.answered(&answer);
                 if let Some(usage) = &answer.usage {
                     let span = tracing::Span::current();
                     span.record("gen_ai.usage.input_tokens", usage.input_tokens);
@@ -165,6 +178,7 @@ impl Hosted {
         &self,
         conversation: &Conversation<'_>,
         partial: &mut PartialAnswer<'_>,
+        timing: &mut Timing,
     ) -> Result<(), ModelError> {
         let began = self.clock.now();
         let mut response = self.within(FIRST, "no answer in time", self.send(conversation)).await?;
@@ -176,6 +190,9 @@ impl Hosted {
             let Some(chunk) = self.within(limit, "the answer stopped", chunk).await? else { break };
             for frame in frames.push(&chunk)? {
                 self.read(&frame, false, partial)?;
+            }
+            if !partial.is_nothing() {
+                timing.first_token();
             }
             if partial.is_over {
                 // A connection whose answer was read to its end can be used again.
@@ -221,6 +238,9 @@ impl Hosted {
         &self,
         conversation: &Conversation<'_>,
     ) -> Result<Result<reqwest::Response, Refused>, ModelError> {
+        if !self.recorder.may_request(conversation.purpose) {
+            return Err(ModelError::RequestsSpent);
+        }
         let response = self.request(conversation).await?.send().await;
         let response = response.map_err(|error| failure::of_transport(&error))?;
         if response.status().is_success() {
@@ -299,30 +319,45 @@ fn connect() -> reqwest::Result<reqwest::Client> {
         .build()
 }
 
-/// A request under way. It is counted however it ends, even if nobody waits for it any longer.
+/// A request under way. It is counted and recorded however it ends, even if nobody waits for it any longer.
 struct Request<'a> {
-    metrics: &'a Metrics,
+    /// `None` once it is counted.
+    metrics: Option<&'a Metrics>,
     /// By the real clock, not a test's: the model is outside the process.
     started: Instant,
-    is_answered: bool,
+    timing: Timing,
 }
 
 impl Request<'_> {
     fn answered(mut self, answer: &Answer) {
-        self.is_answered = true;
+        let Some(metrics) = self.metrics.take() else { return };
         let latency = self.started.elapsed().as_millis();
-        self.metrics.add(Metric::ModelLatency, u64::try_from(latency).unwrap_or(u64::MAX));
+        metrics.add(Metric::ModelLatency, u64::try_from(latency).unwrap_or(u64::MAX));
         if let Some(usage) = answer.usage {
-            self.metrics.add(Metric::InputTokens, usage.input_tokens.into());
-            self.metrics.add(Metric::OutputTokens, usage.output_tokens.into());
+            metrics.add(Metric::InputTokens, usage.input_tokens.into());
+            metrics.add(Metric::OutputTokens, usage.output_tokens.into());
+            self.timing.tokens(usage.input_tokens, usage.output_tokens);
+        }
+    }
+
+    fn failed(&mut self, error: &ModelError) {
+        if *error == ModelError::RequestsSpent {
+            // Nothing was sent.
+            self.metrics = None;
+            self.timing.forget();
+        } else if let Some(metrics) = self.metrics.take() {
+            metrics.add(Metric::ModelErrors, 1);
+            tracing::Span::current().record("error.type", error.kind());
+            self.timing.failed(error.kind());
         }
     }
 }
 
 impl Drop for Request<'_> {
     fn drop(&mut self) {
-        if !self.is_answered {
-            self.metrics.add(Metric::ModelErrors, 1);
+        if let Some(metrics) = self.metrics {
+            metrics.add(Metric::ModelErrors, 1);
+            self.timing.failed("given up");
         }
     }
 }

@@ -39,6 +39,7 @@ mod signing;
 use annals_core::prompt::Prompt;
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
+use annals_io::recorder::Recorder;
 use aws_config::SdkConfig;
 
 pub use answer::{Answer, Delta, Finish, NO_SINK, Reasoning, Sink, Usage};
@@ -85,6 +86,17 @@ impl Model {
         if let Self::Hosted { model, fallback } = &mut self {
             *fallback = fallback.take().map(|fallback| Box::new(fallback.with_metrics(metrics.clone())));
             model.count_in(metrics);
+        }
+        self
+    }
+
+    /// Returns the same model for one run: it counts each request in `recorder`, which may refuse it, and records it there. So
+    /// does its fallback.
+    #[must_use]
+    pub fn with_recorder(mut self, recorder: &Recorder) -> Self {
+        if let Self::Hosted { model, fallback } = &mut self {
+            *fallback = fallback.take().map(|fallback| Box::new(fallback.with_recorder(recorder)));
+            model.record_in(recorder.clone());
         }
         self
     }
@@ -143,7 +155,7 @@ impl Model {
             Self::Hosted { model, .. } => model.complete(prompt).await,
         };
         match (answered, self.fallback()) {
-            (Err(error), Some(fallback)) if error != ModelError::ContextTooLong => {
+            (Err(error), Some(fallback)) if error.may_ask_fallback() => {
                 tracing::warn!(%error, "failed to ask the model; asking the fallback");
                 Box::pin(fallback.complete(prompt)).await
             }

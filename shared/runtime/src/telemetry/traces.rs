@@ -11,7 +11,8 @@
 //! If the invocation is in a trace of X-Ray, that trace's id is used, so that both can be viewed together. A span has
 //! its name and times, the request's id and the chat's session, and an error status if an error was logged in it. A
 //! request of a model and a call of a tool have the names and attributes of the conventions for generative AI: `chat
-//! gpt-4.1-mini` with its tokens, `execute_tool search`. No other field is sent: neither prompts nor answers.
+//! gpt-4.1-mini` with its tokens, `execute_tool search`. The other steps of a turn are `queue`, `context` (reading),
+//! `compact`, `deliver` and in it `piece`. No other field is sent: neither prompts nor answers.
 //!
 //! Source: <https://opentelemetry.io/docs/specs/otlp/#otlphttp>, in its JSON encoding, and
 //! <https://github.com/open-telemetry/semantic-conventions/blob/v1.37.0/docs/gen-ai/gen-ai-spans.md>.
@@ -40,17 +41,20 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Fields that are sent, also with the spans inside.
 const FIELDS: [&str; 2] = ["requestId", "session"];
 /// Fields that are sent with their own span: attributes of the conventions for generative AI.
-const GEN_AI: [&str; 6] = [
+const GEN_AI: [&str; 7] = [
     OPERATION,
     "gen_ai.provider.name",
     MODEL,
     TOOL,
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.output_tokens",
+    "error.type",
 ];
 const OPERATION: &str = "gen_ai.operation.name";
 const MODEL: &str = "gen_ai.request.model";
 const TOOL: &str = "gen_ai.tool.name";
+/// Field with the duration, in milliseconds, of a span that is over when it is made: the time in the queue.
+const EARLIER: &str = "earlierMs";
 /// Kinds of spans: within a process, and of a request to another service.
 const INTERNAL: u8 = 1;
 const CLIENT: u8 = 3;
@@ -81,6 +85,8 @@ struct Open {
     id: String,
     parent: Option<String>,
     started: (u128, Instant),
+    /// Duration before `started`, of a span that is made when it is over.
+    earlier: Duration,
     fields: Vec<(&'static str, Value)>,
     is_error: bool,
 }
@@ -201,7 +207,15 @@ impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Spans {
             if is_ours(span.metadata()) { random::hex::<8>() } else { parent.clone().unwrap_or_default() };
         let now = Duration::from_millis(self.clock.now().as_millis().unsigned_abs()).as_nanos();
         let started = (now, Instant::now());
-        span.extensions_mut().insert(Open { trace, id, parent, started, fields, is_error: false });
+        span.extensions_mut().insert(Open {
+            trace,
+            id,
+            parent,
+            started,
+            earlier: seen.earlier,
+            fields,
+            is_error: false,
+        });
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
@@ -251,7 +265,7 @@ fn ended<'a, R: LookupSpan<'a>>(span: &SpanRef<'a, R>) -> Option<Value> {
         "spanId": open.id,
         "name": name.as_deref().unwrap_or(span.name()),
         "kind": if open.text(MODEL).is_some() { CLIENT } else { INTERNAL },
-        "startTimeUnixNano": began.to_string(),
+        "startTimeUnixNano": began.saturating_sub(open.earlier.as_nanos()).to_string(),
         "endTimeUnixNano": (began + instant.elapsed().as_nanos()).to_string(),
         "attributes": attributes,
         "status": if open.is_error { json!({"code": 2}) } else { json!({}) },
@@ -270,6 +284,7 @@ fn attribute(key: &str, value: &str) -> Value {
 #[derive(Default)]
 struct SpanFields {
     fields: Vec<(&'static str, Value)>,
+    earlier: Duration,
     x_ray: Option<(String, Option<String>)>,
 }
 
@@ -282,6 +297,9 @@ impl Visit for SpanFields {
     fn record_u64(&mut self, field: &Field, value: u64) {
         if let Some(name) = sent(field) {
             self.fields.push((name, json!({"intValue": value.to_string()})));
+        }
+        if field.name() == EARLIER {
+            self.earlier = Duration::from_millis(value);
         }
     }
 

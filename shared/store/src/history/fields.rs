@@ -9,6 +9,7 @@ use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::trace::Trace;
 use serde::{Deserialize, Serialize};
 
 /// The name of the partition key in a line; in an item it is `pk`.
@@ -52,6 +53,8 @@ pub(super) struct Fields {
     pub(super) source: Option<Source>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) person: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<Trace>,
     /// Only in an item: a segment is exported.
     #[serde(skip)]
     pub(super) reply_token: Option<ReplyToken>,
@@ -75,8 +78,17 @@ impl Fields {
             person,
             details,
         } = record;
-        let Attributes { form_ts, revision, album, asks, covers, delivery_failure, source, reply_token } =
-            details.attributes();
+        let Attributes {
+            form_ts,
+            revision,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            trace,
+            source,
+            reply_token,
+        } = details.attributes();
         Self {
             chat_key: chat.clone(),
             sk: key.clone(),
@@ -99,6 +111,7 @@ impl Fields {
             delivery_failure,
             source,
             person: person.clone(),
+            trace,
             reply_token,
         }
     }
@@ -128,10 +141,20 @@ impl Fields {
             delivery_failure,
             source,
             person,
+            trace,
             reply_token,
         } = self;
-        let attributes =
-            Attributes { form_ts, revision, album, asks, covers, delivery_failure, source, reply_token };
+        let attributes = Attributes {
+            form_ts,
+            revision,
+            album,
+            asks,
+            covers,
+            delivery_failure,
+            trace,
+            source,
+            reply_token,
+        };
         Some(Record {
             chat: chat_key,
             details: Details::of(kind, role, &sk, attributes)?,

@@ -10,7 +10,8 @@
 //!
 //! Optional: `formTs` (if it is not `ts`), `revision` (n > 0), `revisions` (number of later forms of a message),
 //! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), `person`, `replyToken` (JSON, a secret: see
-//! [`ReplyToken`](annals_core::reply_token::ReplyToken)), and for a large message `body`
+//! [`ReplyToken`](annals_core::reply_token::ReplyToken)), on a reply `trace` (deflated JSON: see [`Trace`]), and for a large
+//! message `body`
 //! (its S3 key) and `digest` in place of `message`. A summary has `source`, a JSON object
 //! `{"from": …, "fromId": …, "to": …, "toId": …, "count": …, "lastInteraction": …, "readAt": …}`, and `counts` (sort
 //! keys, newline-separated, deflated: its keys share most of their digits).
@@ -20,6 +21,7 @@ use std::io::{Read, Write};
 use annals_core::message::UiMessage;
 use annals_core::record::{Record, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::trace::Trace;
 use aws_lc_rs::digest;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -31,6 +33,9 @@ use serde_json::{Value, json};
 
 use super::fields::{CHAT_KEY, Fields};
 use super::table::{Item, string};
+
+/// Maximum bytes of a trace in an item.
+const MAX_TRACE_BYTES: usize = 1_500;
 
 /// An item in a chat's partition that is not a readable record.
 #[derive(Debug, thiserror::Error)]
@@ -60,8 +65,8 @@ impl Stored {
 
 /// Attributes that are not plain: they are written and read by name. All others are those fields of [`Fields`] that are a
 /// string, a number or a flag.
-const NOT_PLAIN: [&str; 8] =
-    ["message", "body", "digest", "covers", "source", "counts", "deliveryFailure", "replyToken"];
+const NOT_PLAIN: [&str; 9] =
+    ["message", "body", "digest", "covers", "source", "counts", "deliveryFailure", "trace", "replyToken"];
 
 /// Builds the item of `record`; its message becomes the attribute `message`, or `body` if it is in S3.
 pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Result<Item, serde_json::Error> {
@@ -86,6 +91,9 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Result<Item
     }
     if !covers.is_empty() {
         set("covers", string(lines(&covers)));
+    }
+    if let Some(trace) = fields.trace {
+        set("trace", packed(trace, MAX_TRACE_BYTES));
     }
     if let Some(reply_token) = fields.reply_token {
         set("replyToken", string(serde_json::to_string(&reply_token)?));
@@ -133,6 +141,22 @@ fn deflated(text: &str) -> Vec<u8> {
     // Writing into memory does not fail.
     let written = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish());
     written.unwrap_or_default()
+}
+
+/// Returns `trace` as an attribute of at most `limit` bytes: deflated JSON, without the last spans if it is too long.
+pub(crate) fn packed(mut trace: Trace, limit: usize) -> AttributeValue {
+    loop {
+        let bytes = deflated(&serde_json::to_string(&trace).unwrap_or_default());
+        if bytes.len() <= limit || trace.spans.is_empty() {
+            return AttributeValue::B(Blob::new(bytes));
+        }
+        trace.shorten();
+    }
+}
+
+/// Reads an attribute that [`packed`] has made.
+pub(crate) fn unpacked(value: &AttributeValue) -> Option<Trace> {
+    serde_json::from_str(&inflated(value.as_b().ok()?.as_ref())?).ok()
 }
 
 fn inflated(bytes: &[u8]) -> Option<String> {
@@ -191,6 +215,7 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         fields.source = Some(source_of(item).ok_or_else(|| missing("source"))?);
     }
     fields.delivery_failure = text(item, "deliveryFailure").and_then(|json| serde_json::from_str(json).ok());
+    fields.trace = item.get("trace").and_then(unpacked);
     fields.reply_token = text(item, "replyToken").and_then(|json| serde_json::from_str(json).ok());
     if let Some(body) = text(item, "body") {
         let record = fields.record(None).ok_or_else(|| missing("source"))?;

@@ -81,8 +81,18 @@ pub enum Fate {
 impl History {
     /// Reads the records of `chat` from `from` (all if `None`), in order, with every page followed; only this name's.
     pub async fn range(&self, chat: &ChatKey, from: Option<&SortKey>) -> Result<Vec<Record>, HistoryError> {
+        self.range_to(chat, from, LAST_KEY).await
+    }
+
+    /// Reads as [`History::range`] does, up to `to`.
+    pub(super) async fn range_to(
+        &self,
+        chat: &ChatKey,
+        from: Option<&SortKey>,
+        to: &str,
+    ) -> Result<Vec<Record>, HistoryError> {
         let from = from.map_or(FIRST_KEY, SortKey::as_str);
-        let span = Span::all(from, LAST_KEY);
+        let span = Span::all(from, to);
         let items = self.table.query(&partition(chat), &span).await?;
         self.records(&items).await
     }

@@ -7,6 +7,7 @@ use annals_core::metadata::Metadata;
 use annals_core::record::{Answer, Channel, Details, Draft, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
+use annals_core::trace::Trace;
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::append::Outcome;
@@ -40,6 +41,8 @@ pub struct Reply {
     /// Dates at which the messages that it answers may leave the table. It stays at least as long, so that none of them
     /// is ever there without it, whatever TTL deletes first.
     pub covered_until: Vec<Option<i64>>,
+    /// The steps of the turn.
+    pub trace: Option<Trace>,
 }
 
 /// The reply that a place holds after an append.
@@ -59,7 +62,8 @@ impl History {
         let key = if reply.covers.is_empty() { reply.follows.notice() } else { reply.follows.reply() };
         let what = if reply.is_notice { "notice" } else { "reply" };
         let message_id = reply.follows_id.derived(what);
-        let answer = Answer { revision: reply.revision, covers: reply.covers, delivery_failure: None };
+        let Reply { revision, covers, trace, .. } = reply;
+        let answer = Answer { revision, covers, delivery_failure: None, trace };
         let details = if reply.is_notice { Details::Notice(answer) } else { Details::Reply(answer) };
         let own = self.agents_record(chat, key, message_id, (details, reply.channel), reply.message);
         let record = Record {
@@ -85,15 +89,16 @@ impl History {
         }
     }
 
-    /// Appends the `number`th later form of `reply`, from 1: its continuation after an approval. One place takes one
-    /// form.
+    /// Appends the `number`th later form of `reply`, from 1: its continuation after an approval, with the steps of the turn
+    /// that continued it. One place takes one form.
     pub async fn append_reply_form(
         &self,
         reply: &Record,
         number: u32,
         message: UiMessage,
+        trace: Option<Trace>,
     ) -> Result<ReplyAppended, HistoryError> {
-        let answer = Answer { revision: number, ..Answer::default() };
+        let answer = Answer { revision: number, trace, ..Answer::default() };
         let what = (Details::Reply(answer), reply.channel);
         let record = Record {
             chat_id: reply.chat_id.clone(),

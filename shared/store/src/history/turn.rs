@@ -16,9 +16,11 @@
 //!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
 //!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",
 //!  "takenOver": "{\"by\":\"Grace\",\"at\":1763766220000}",
-//!  "discordChannel": "1459213904352645111", "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers"}
+//!  "discordChannel": "1459213904352645111", "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers",
+//!  "runningSince": 1763766220000, "delivered": "{\"reply\":\"1763765920000#00000000000000000007#4reply\",\"trace\":{…}}"}
 //! ```
 //!
+//! A turn whose attempts have failed so far has `trace`: its steps and its requests to models, as deflated JSON.
 //! A deletion sets `forgetting` (true) in place of `housekeeping`. The dates of visits (`dueShard`, `dueAt`,
 //! `dueSince`) are in the same item: see [`due`](super::due).
 //!
@@ -59,6 +61,7 @@ use annals_core::person::Join;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
+use annals_core::trace::Delivery;
 
 use super::table::{Update, Written, json, number, string};
 use super::{HEAD, History, HistoryError, partition};
@@ -88,6 +91,8 @@ pub struct Ending {
     pub answered_to: Option<SortKey>,
     /// See [`Head::title`], if it has changed.
     pub title: Option<Title>,
+    /// See [`Head::delivered`], if the run sent something.
+    pub delivered: Option<Delivery>,
 }
 
 /// A platform's readiness to take messages for a chat, as far as a run has found out.
@@ -148,7 +153,8 @@ impl History {
             .set("discordChannel", ending.discord_channel.as_deref().map(string))
             .set("paced", ending.paced.map(number))
             .set("title", ending.title.as_ref().map(json).transpose()?)
-            .remove(["leaseUntil", "turn", "failures"]);
+            .set("delivered", ending.delivered.as_ref().map(json).transpose()?)
+            .remove(["leaseUntil", "turn", "failures", "trace", "runningSince"]);
         if ending.has_stopped {
             update = update.remove(["stoppedTo"]);
         }

@@ -3,12 +3,12 @@
 
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{Context, Policy, context};
-use annals_core::record::Record;
+use annals_core::record::{MAX_AHEAD, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::read::MAX_NAMES;
 use super::turn::{Head, Link};
-use super::{History, HistoryError};
+use super::{History, HistoryError, LAST_KEY};
 
 /// A context and the records that it was made of.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,6 +69,29 @@ impl History {
         }
     }
 
+    /// Reads the records that a run saw `at` a time, as far as they are still in the table, in the Session as it was then.
+    /// `from` is the first message that the run covered.
+    pub async fn records_as_of(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        from: &SortKey,
+        at: Timestamp,
+        policy: &Policy,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let mut from = from.clone();
+        // A message may be dated later than its arrival.
+        let to = SortKey::start_of(at.plus(MAX_AHEAD));
+        loop {
+            let mut records = self.records_between(chat, head, Some(&from), to.as_str()).await?;
+            records.retain(|record| record.sent_at <= at);
+            match context(&records, at, policy).reaches_back_to {
+                Some(reaches) if reaches < from => from = reaches,
+                _ => return Ok(records),
+            }
+        }
+    }
+
     /// Reads the records from `from` on (all if `None`), over the names that the chat has had.
     async fn records_from(
         &self,
@@ -76,7 +99,18 @@ impl History {
         head: &Head,
         from: Option<&SortKey>,
     ) -> Result<Vec<Record>, HistoryError> {
-        let mut parts = vec![self.range(chat, from).await?];
+        self.records_between(chat, head, from, LAST_KEY).await
+    }
+
+    /// Reads the records from `from` to `to`, over the names that the chat has had.
+    async fn records_between(
+        &self,
+        chat: &ChatKey,
+        head: &Head,
+        from: Option<&SortKey>,
+        to: &str,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let mut parts = vec![self.range_to(chat, from, to).await?];
         let mut from = from.cloned();
         let mut link = head.continues.clone();
         while let Some(Link { chat: earlier, at }) = link
@@ -85,7 +119,7 @@ impl History {
         {
             let head = self.head(&earlier).await?;
             from = from.or_else(|| head.context_from.clone());
-            let mut records = self.range(&earlier, from.as_ref()).await?;
+            let mut records = self.range_to(&earlier, from.as_ref(), to).await?;
             for record in &mut records {
                 // Unanswered messages under the earlier name have their own turn there.
                 record.ask_nothing();

@@ -1,4 +1,6 @@
 use annals_core::chat_key::ChatKey;
+use annals_core::sort_key::Timestamp;
+use annals_io::recorder::{Recorder, RequestLimits};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
@@ -107,6 +109,9 @@ async fn requests_of_models_and_calls_of_tools_follow_the_conventions_for_genera
     model.record("gen_ai.usage.input_tokens", 12_u32);
     model.in_scope(|| tracing::info_span!("inside").in_scope(|| {}));
     drop(model);
+    let clock = Clock::manual(Timestamp::MIN.plus(Duration::from_secs(7)));
+    let limits = RequestLimits { all: 1, housekeeping: 1 };
+    Recorder::new(&clock, limits, None, None).begin_turn(Timestamp::MIN);
     tracing::info_span!("tool", gen_ai.operation.name = "execute_tool", gen_ai.tool.name = "search")
         .in_scope(|| {});
     traces.flush().await;
@@ -126,6 +131,10 @@ async fn requests_of_models_and_calls_of_tools_follow_the_conventions_for_genera
     ]);
     assert_eq!(chat["attributes"], wanted);
     assert_eq!(span("inside")["attributes"], json!([]));
+    let queue = span("queue");
+    let time = |name: &str| queue[name].as_str().unwrap().parse::<u64>().unwrap();
+    let millis = (time("endTimeUnixNano") - time("startTimeUnixNano")) / 1_000_000;
+    assert!((7000..8000).contains(&millis), "the time before the run: {queue}");
 }
 
 #[tokio::test]

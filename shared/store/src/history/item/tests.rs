@@ -7,6 +7,9 @@ use super::*;
 /// Place of the sample records: time and id of a message.
 const BASE: &str = "1763765920000#00000000000000000007";
 
+/// A trace as it is stored.
+const TRACE: &str = r#"{"start":1763765920512,"requests":1,"prompt":{"at":135,"tokens":98000,"digest":"9f86d081884c7d65"},"spans":[{"step":"queue","at":0,"ms":120},{"step":"request","at":140,"ms":2300,"name":"openai:test","firstTokenMs":600,"inputTokens":1200,"outputTokens":80}]}"#;
+
 fn text_item(pairs: &Value) -> Item {
     let attribute = |value: &Value| match value {
         Value::Bool(flag) => AttributeValue::Bool(*flag),
@@ -144,6 +147,10 @@ fn samples() -> Vec<(&'static str, Item)> {
             ),
         ),
         (
+            "reply with the steps of its turn",
+            sample("#4reply", "7/reply", "assistant", "normal", &json!({"covers": BASE, "trace": [TRACE]})),
+        ),
+        (
             "reply that was not delivered",
             sample(
                 "#4reply",
@@ -269,6 +276,22 @@ fn every_kind_of_record_is_stored_as_ever() {
         golden.extend(["# ", name, "\n", &shown(&item), "\n", &String::from_utf8(line).unwrap(), "\n"]);
     }
     insta::assert_snapshot!(golden);
+}
+
+#[test]
+fn a_long_trace_is_stored_without_its_last_steps() {
+    let name = |n: u32| hex::encode(digest::digest(&digest::SHA256, &n.to_le_bytes()));
+    let mut trace = Trace::new(Timestamp::MIN);
+    (0..200).for_each(|n| {
+        let mut span = annals_core::trace::Span::new(annals_core::trace::Step::Tool, n * 1000);
+        span.set_name(&name(n));
+        trace.add(span);
+    });
+    let packed = packed(trace, MAX_TRACE_BYTES);
+    let length = packed.as_b().unwrap().as_ref().len();
+    let read = unpacked(&packed).unwrap();
+    assert!(length <= MAX_TRACE_BYTES && read.spans.len() > 20, "{length} bytes, {} steps", read.spans.len());
+    assert_eq!(u32::try_from(read.spans.len()).unwrap() + read.dropped, 200);
 }
 
 #[test]

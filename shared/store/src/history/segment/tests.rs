@@ -2,6 +2,7 @@ use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::MessageId;
+use annals_core::trace::{Span, Step, Trace};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -76,6 +77,15 @@ fn source() -> impl Strategy<Value = Source> {
     )
 }
 
+fn trace() -> impl Strategy<Value = Trace> {
+    (time(), any::<u32>(), vec((any::<u32>(), option::of("[a-z]{1,9}")), 0..4)).prop_map(
+        |(start, requests, spans)| {
+            let span = |(at, error)| Span { error, ..Span::new(Step::Request, at) };
+            Trace { requests, spans: spans.into_iter().map(span).collect(), ..Trace::new(start) }
+        },
+    )
+}
+
 fn stored() -> impl Strategy<Value = Stored> {
     let channel = prop_oneof![Just(Channel::Telegram), Just(Channel::Http), Just(Channel::Web)];
     let kind = prop_oneof![Just(Kind::Normal), Just(Kind::Summary), Just(Kind::Notice), Just(Kind::Revision)];
@@ -89,11 +99,12 @@ fn stored() -> impl Strategy<Value = Stored> {
         option::of(failure),
         source().prop_map(Some),
         option::of(any::<String>()),
+        option::of(trace()),
     );
     (place, form, rest, option::weighted(0.2, "bodies/[a-z]{1,9}")).prop_map(|(place, form, rest, body)| {
         let (key, channel, chat_id, user_id, message_id, ts, sent_at, kind) = place;
         let (form_ts, revision, message, tokens, expires_at) = form;
-        let (album, asks, covers, delivery_failure, source, person) = rest;
+        let (album, asks, covers, delivery_failure, source, person, trace) = rest;
         let message = match body {
             Some(_) => UiMessage::new(message_id.as_str(), message.role, Vec::new()),
             None => message,
@@ -105,6 +116,7 @@ fn stored() -> impl Strategy<Value = Stored> {
             asks,
             covers,
             delivery_failure,
+            trace,
             source,
             reply_token: None,
         };

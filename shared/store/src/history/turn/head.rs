@@ -9,10 +9,11 @@ use annals_core::record::{Channel, DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::takeover::Takeover;
 use annals_core::title::Title;
+use annals_core::trace::{Delivery, Trace};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
-use crate::history::item::{integer, text};
+use crate::history::item::{integer, text, unpacked};
 use crate::history::table::Item;
 
 /// The attribute of [`Head::answered_to`].
@@ -53,6 +54,13 @@ pub struct Head {
     pub kept_to: Option<SortKey>,
     /// Number of attempts at the current turn that failed because of the model or the platform.
     pub failures: u32,
+    /// The steps of the current turn so far, and its requests to models, as far as its attempts have ended.
+    pub trace: Option<Trace>,
+    /// Time at which the first run began that has neither finished nor released the chat; `None` in the head of a claim if
+    /// that is the claim itself.
+    pub running_since: Option<Timestamp>,
+    /// The delivery of the last reply that was sent.
+    pub delivered: Option<Delivery>,
     /// The newest message that any finished turn has covered: a hint for turns that may have nothing left to do.
     pub answered_to: Option<SortKey>,
     /// Time at which a holder last lost the chat before its lease was over. It may still write for a moment: see
@@ -235,6 +243,9 @@ impl Head {
             moved_to: head.parsed("movedTo")?,
             archive: head.archive()?,
             failures: head.number("failures")?.unwrap_or_default(),
+            trace: head.read("trace", unpacked)?,
+            running_since: head.time("runningSince")?,
+            delivered: head.json("delivered")?,
             answered_to: head.parsed(ANSWERED_TO)?,
             taken_at: head.time("takenAt")?,
             joins: head.joins()?,

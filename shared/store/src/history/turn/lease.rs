@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
+use annals_core::trace::Trace;
 use annals_io::random;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::head::{Head, Held, Holder};
 use crate::history::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
-use crate::history::item::{integer, text};
+use crate::history::item::{integer, packed, text};
 use crate::history::table::{Item, TableError, Update, Written, number, string};
 use crate::history::{HEAD, History, HistoryError, partition};
+
+/// Maximum bytes of a trace in a head, which each run reads and writes.
+const MAX_HEAD_TRACE_BYTES: usize = 600;
 
 /// The right to answer in a chat, until it runs out or another claim takes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +73,7 @@ impl History {
     ) -> Result<Claim, HistoryError> {
         let (now, id) = (self.clock.now(), random::hex::<8>());
         let is_own = |item: &Item| text(item, "claim") == Some(id.as_str());
-        let claim = self.claim_update(claimant, chat, duration).set("claim", string(&id));
+        let claim = self.claim_update(claimant, chat, now, duration).set("claim", string(&id));
         let free = match lost {
             None => claim.clone().when("attribute_not_exists(leaseUntil) OR leaseUntil < :now"),
             Some(lost) => claim
@@ -97,7 +101,10 @@ impl History {
         };
         let fence = integer(&item, "fence").unwrap_or_default();
         match Head::of(&item) {
-            Ok(head) => Ok(Claim::Claimed(Box::new(Lease { chat: chat.clone(), head, fence, claim: id }))),
+            Ok(mut head) => {
+                head.running_since = head.running_since.filter(|since| *since != now);
+                Ok(Claim::Claimed(Box::new(Lease { chat: chat.clone(), head, fence, claim: id })))
+            }
             Err(error) => {
                 // Otherwise the next claim after the repair waits for the lease to end.
                 let lease = Lease { chat: chat.clone(), head: Head::default(), fence, claim: id };
@@ -108,13 +115,14 @@ impl History {
     }
 
     /// Returns the update of a head that claims it; the condition is missing.
-    fn claim_update(&self, claimant: Holder, chat: &ChatKey, duration: Duration) -> Update {
-        let now = self.clock.now();
+    fn claim_update(&self, claimant: Holder, chat: &ChatKey, now: Timestamp, duration: Duration) -> Update {
         let update = Update::default().increment("fence").set("leaseUntil", number(now.plus(duration)));
         // A head of version 0.1 may have an `expiresAt`, with which it would leave the table.
         let update = update.remove(["expiresAt"]);
         match claimant {
-            Holder::Run => update.remove(["housekeeping", "forgetting"]),
+            Holder::Run => {
+                update.set_if_absent("runningSince", number(now)).remove(["housekeeping", "forgetting"])
+            }
             Holder::Upkeep => update.set("housekeeping", AttributeValue::Bool(true)).remove(["forgetting"]),
             // With a date for the compactor: the deletion may remove the entry by which a process has registered the
             // chat, and never come to its own end.
@@ -132,17 +140,28 @@ impl History {
         self.write_head(lease, Update::default().set("leaseUntil", number(until))).await
     }
 
-    /// Ends a run that did nothing, or whose turn the next run shall continue. One write.
+    /// Ends a run or a visit that did nothing. One write.
     pub async fn release(&self, lease: &Lease) -> Result<(), HistoryError> {
         // A visit may release the head that a deletion emptied: nothing of its claim stays there.
-        self.write_head(lease, Update::default().remove(["leaseUntil", "claim", "housekeeping"])).await
+        let update = Update::default().remove(["leaseUntil", "claim", "housekeeping", "runningSince"]);
+        self.write_head(lease, update).await
     }
 
-    /// Ends a run whose model or platform failed, and counts that in [`Head::failures`]. One write.
-    pub async fn release_failed(&self, lease: &Lease) -> Result<(), HistoryError> {
+    /// Ends a run whose turn the next run shall continue, with the turn's `trace` so far; if the run's model or platform has
+    /// `failed`, counts that in [`Head::failures`]. One write.
+    pub async fn release_unfinished(
+        &self,
+        lease: &Lease,
+        failed: bool,
+        trace: Option<Trace>,
+    ) -> Result<(), HistoryError> {
         // The number itself, so that the SDK's repeat of this request does not count twice.
-        let failures = number(lease.head.failures.saturating_add(1));
-        self.write_head(lease, Update::default().set("failures", failures).remove(["leaseUntil"])).await
+        let failures = failed.then(|| number(lease.head.failures.saturating_add(1)));
+        let update = Update::default()
+            .set("failures", failures)
+            .set("trace", trace.map(|trace| packed(trace, MAX_HEAD_TRACE_BYTES)))
+            .remove(["leaseUntil", "claim", "runningSince"]);
+        self.write_head(lease, update).await
     }
 
     /// Ends a deletion that is not finished. One write.

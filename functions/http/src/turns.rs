@@ -1,0 +1,194 @@
+//! The trace of a turn: `GET /v1/chats/{chatId}/turns/{id}`.
+
+use std::sync::Arc;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::context::{Policy, context, records_of_turn};
+use annals_core::message::UiMessage;
+use annals_core::record::{DeliveryFailure, Record};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::trace::{Span, digest_of};
+use annals_runtime::problem::Problem;
+use annals_store::history::turn::Head;
+use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Position};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::chat::names;
+use crate::failure::Failure;
+use crate::request::{ChatPath, InChat, Query, QueryParameters, invalid_ts};
+use crate::schema;
+use crate::state::Http;
+
+/// Number of pages, from the newest on, in which an id without `ts` is looked for.
+const PAGES: usize = 5;
+
+/// Second path parameter of `/v1/chats/{chatId}/turns/{id}`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct TurnPath {
+    /// Id of the reply, or of any message that it answers
+    #[param(min_length = 1)]
+    id: String,
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TurnQuery {
+    /// `metadata.ts` of that message. Without it the message is looked for among the 1,000 newest of the chat.
+    #[param(value_type = Option<i64>)]
+    ts: Option<String>,
+}
+
+impl QueryParameters for TurnQuery {}
+
+/// How a turn went.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Turn)]
+pub(crate) struct TurnView {
+    /// Id of the reply.
+    id: String,
+    /// Time at which the first message that it answers was stored; all spans count from here.
+    start: Timestamp,
+    /// Number of requests to models, summaries included, in all attempts whose end is known.
+    requests: u32,
+    /// The steps, in order of their beginning.
+    spans: Vec<Span>,
+    /// Number of further steps that were too many to store.
+    dropped: u32,
+    /// Null if no model was asked.
+    #[schema(required)]
+    prompt: Option<Prompt>,
+    /// Null if the reply was delivered, or needs no delivery.
+    #[schema(required)]
+    delivery_failure: Option<DeliveryFailure>,
+}
+
+/// The messages of the turn's first prompt, made again from the history: no request is stored. Each later request of the turn
+/// also had the steps of the reply before it, which are parts of the reply.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Prompt {
+    #[schema(value_type = Vec<schema::UiMessage>)]
+    messages: Vec<UiMessage>,
+    /// True if they are those that the model was sent, by a digest of their ids and parts. False if some have left the table
+    /// or settings have changed since. The system prompt, the memory and the tools are not part of it.
+    exact: bool,
+}
+
+/// `GET /v1/chats/{chatId}/turns/{id}`
+#[utoipa::path(get, path = "/v1/chats/{chatId}/turns/{id}", operation_id = "getTurn", tag = "histories", security(("key" = [])),
+    params(ChatPath, TurnPath, TurnQuery),
+    responses((status = 200, description = "The steps of the turn that made a reply, with their times", body = TurnView)))]
+pub(crate) async fn one(
+    State(http): State<Arc<Http>>,
+    InChat { chat, .. }: InChat,
+    Path(path): Path<TurnPath>,
+    query: Result<Query<TurnQuery>, Problem>,
+) -> Result<Json<TurnView>, Failure> {
+    let Query(TurnQuery { ts }) = query?;
+    let ts = ts.map(|ts| ts.parse().ok().and_then(Timestamp::from_millis).ok_or_else(invalid_ts));
+    let history = http.ingress.history();
+    let found = find(history, &chat, &path.id, ts.transpose()?).await.map_err(Failure::unreadable)?;
+    let turn = match found {
+        Some(reply) => {
+            view(history, &chat, &reply, &http.view.policy(0)).await.map_err(Failure::unreadable)?
+        }
+        None => None,
+    };
+    Ok(Json(turn.ok_or_else(|| {
+        let detail = "no reply with a trace has this id or answers this message; give 'ts' for an older one";
+        Problem::no_such("no-such-turn", "No such turn", detail)
+    })?))
+}
+
+/// Finds the reply that `id` names, or that answers the message that it names.
+async fn find(
+    history: &History,
+    chat: &ChatKey,
+    id: &str,
+    ts: Option<Timestamp>,
+) -> Result<Option<Record>, HistoryError> {
+    let Some(ts) = ts else {
+        let mut position = Position::Newest;
+        for _ in 0..PAGES {
+            let page = history.page(chat, &position, MAX_PAGE).await?;
+            if let Some(record) = page.records.iter().find(|record| names(record, id)) {
+                return history.reply_to(&record.chat, &record.key.base()).await;
+            }
+            let Some(before) = page.before else { break };
+            position = Position::Before(before);
+        }
+        return Ok(None);
+    };
+    let own = id.rsplit_once('@').filter(|(_, n)| n.parse::<u32>().is_ok()).map_or(id, |(own, _)| own);
+    let own = own.strip_suffix("/reply").or_else(|| own.strip_suffix("/notice")).unwrap_or(own);
+    let Ok(id) = MessageId::new(own.to_owned()) else { return Ok(None) };
+    let base = SortKey::message(ts, &id);
+    for name in history.all_names(chat).await? {
+        if let Some(reply) = history.reply_to(&name, &base).await? {
+            return Ok(Some(reply));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the turn of `reply`, with the turns that continued it; `None` if it has no trace.
+async fn view(
+    history: &History,
+    chat: &ChatKey,
+    reply: &Record,
+    policy: &Policy,
+) -> Result<Option<TurnView>, HistoryError> {
+    let place = reply.key.base().reply();
+    let forms = history.message_anywhere(&reply.chat, &reply.key).await?;
+    let mut traces: Vec<_> = forms.iter().filter_map(Record::trace).cloned().collect();
+    let Some(first) = traces.first().cloned() else { return Ok(None) };
+    let (_, head) = history.current(chat).await?;
+    let after = Position::After(Cursor::at(&reply.chat, &reply.key));
+    let later = history.page(chat, &after, MAX_PAGE).await?.records;
+    let stored = later.iter().filter_map(|record| record.trace()?.before.as_deref());
+    let mut delivered: Vec<_> =
+        stored.chain(&head.delivered).filter(|delivery| delivery.reply == place).collect();
+    // Each reply that follows it has it, until the next delivery.
+    delivered.dedup();
+    traces.extend(delivered.into_iter().map(|delivery| delivery.trace.clone()));
+    let start = first.start;
+    let mut spans: Vec<Span> = traces.iter().flat_map(|trace| trace.spans_after(start)).collect();
+    spans.sort_by_key(|span| span.at);
+    let prompt = match &first.prompt {
+        Some(id) => {
+            let at = start.plus(std::time::Duration::from_millis(id.at.into()));
+            let policy = Policy { token_budget: id.tokens, ..policy.clone() };
+            let messages = prompt(history, &head, reply, at, &policy).await?;
+            Some(Prompt { exact: digest_of(&messages) == id.digest, messages })
+        }
+        None => None,
+    };
+    Ok(Some(TurnView {
+        id: reply.listed().id,
+        start,
+        requests: traces.iter().map(|trace| trace.requests).sum(),
+        spans,
+        dropped: traces.iter().map(|trace| trace.dropped).sum(),
+        prompt,
+        delivery_failure: forms.iter().rev().find_map(Record::delivery_failure).cloned(),
+    }))
+}
+
+/// Returns the context that the turn of `reply` had `at` a time.
+async fn prompt(
+    history: &History,
+    head: &Head,
+    reply: &Record,
+    at: Timestamp,
+    policy: &Policy,
+) -> Result<Vec<UiMessage>, HistoryError> {
+    let base = reply.key.base();
+    let first = reply.covers().first().unwrap_or(&base);
+    let records = history.records_as_of(&reply.chat, head, first, at, policy).await?;
+    let records = records_of_turn(&records, reply.covers(), at, policy);
+    Ok(context(&records, at, policy).messages)
+}
