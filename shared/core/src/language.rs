@@ -95,7 +95,9 @@ impl Language {
         records: impl DoubleEndedIterator<Item = &'a Record> + Clone,
         user_id: &str,
     ) -> Self {
-        let said = records.filter(|record| record.role() == Role::User).rev();
+        let is_said =
+            |record: &&Record| record.role() == Role::User && !record.message.metadata.is_of_operator();
+        let said = records.filter(is_said).rev();
         let own = said.clone().filter(|record| record.user_id == user_id);
         own.chain(said).find_map(|record| Self::of_message(&record.message)).unwrap_or(Self::En)
     }
@@ -133,6 +135,10 @@ mod tests {
         assert_eq!(of(&[said(1, "你好", "7"), said(2, "hello", "8")]), Language::Zh);
         assert_eq!(of(&[said(1, "你好", "8"), said(2, "/new", "7")]), Language::Zh);
         assert_eq!(of(&[said(1, "hello", "7"), said(2, "/new 你好", "7")]), Language::Zh);
+        // An operator's own words are no sign of a person's language.
+        let mut operator = said(2, "An operator has taken this chat over.", "ops");
+        operator.message.metadata.set_takeover(true);
+        assert_eq!(of(&[said(1, "你好", "8"), operator]), Language::Zh);
         let mut told = said(2, "你好", "7");
         for (tag, language) in [("en", Language::En), ("zh-hans", Language::Zh), ("de", Language::En)] {
             set(&mut told.message.metadata, "language", tag);

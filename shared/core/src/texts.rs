@@ -72,6 +72,11 @@ pub trait Texts: Debug + Sync {
     /// Says that the chat whose answer is waited for was forgotten.
     fn chat_forgotten(&self) -> &'static str;
 
+    /// Says that an operator answers in a chat from now on.
+    fn taken_over(&self) -> &'static str;
+    /// Says that the bot answers in a chat again.
+    fn handed_back(&self) -> &'static str;
+
     /// Names the files that the model was not shown, by reason, in one line.
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String;
     /// Gives the reason why the model is not shown a file.

@@ -130,6 +130,12 @@ impl Texts for En {
     fn chat_forgotten(&self) -> &'static str {
         "The chat was forgotten."
     }
+    fn taken_over(&self) -> &'static str {
+        "An operator has taken this chat over."
+    }
+    fn handed_back(&self) -> &'static str {
+        "The operator has handed this chat back."
+    }
 
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
         let told = groups.iter().map(|FilesNotShown { why, named, more }| {

@@ -52,6 +52,8 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         still_answering(),
         answered_anew(),
         chat_forgotten(),
+        taken_over(),
+        handed_back(),
         characters_left_out(count),
         may_i_call(tool),
         admins_must_approve(),

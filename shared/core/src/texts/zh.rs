@@ -115,6 +115,12 @@ impl Texts for Zh {
     fn chat_forgotten(&self) -> &'static str {
         "这个聊天已被删除。"
     }
+    fn taken_over(&self) -> &'static str {
+        "这个聊天已由人工接管。"
+    }
+    fn handed_back(&self) -> &'static str {
+        "人工已把这个聊天交还给机器人。"
+    }
 
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
         let told = groups.iter().map(|FilesNotShown { why, named, more }| {

@@ -4,10 +4,12 @@
 //! every reply. If the chat was taken over, that reply answers what was unanswered when the message was stored.
 
 use annals_core::chat_key::{ChatKey, Place};
+use annals_core::language::Language;
 use annals_core::message::{Part, Role};
 use annals_core::record::{Channel, Draft, Kind, Origin, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::takeover::{Dispatch, Takeover};
+use annals_core::texts::Texts;
 use annals_store::history::turn::Head;
 use annals_store::history::{Appended, HistoryError, MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
@@ -70,13 +72,19 @@ impl Ingress {
         Ok(to.map(|to| Desk { chat, takeover: head.takeover, to, newest }))
     }
 
+    /// Returns the texts in the language of the person of `desk`.
+    fn texts_to(&self, desk: &Desk) -> &'static dyn Texts {
+        let own = || Language::of_message(&desk.to.message);
+        self.language.or_else(own).unwrap_or(Language::En).texts()
+    }
+
     /// Lets the operator `by` take the chat of `desk` over, and records that. Returns the operator who has it now, who is
     /// another if that one came first; `None` if the chat has been forgotten. Safe to repeat.
     pub async fn take_over(&self, desk: &Desk, by: &str) -> Result<Option<Takeover>, IngressError> {
         let taken = self.history.take_over(&desk.chat, by).await?;
         if let Some(taken) = taken.as_ref().filter(|taken| taken.by == by) {
             let id = MessageId::number(taken.at.as_millis().unsigned_abs()).derived("takeover");
-            let text = Part::text("An operator has taken this chat over.");
+            let text = Part::text(self.texts_to(desk).taken_over());
             let mut notice = desk.notice(by, id, taken.at, vec![text]);
             notice.metadata.set_takeover(true);
             self.history.append_once(&notice).await?;
@@ -95,7 +103,7 @@ impl Ingress {
             {
                 let id = MessageId::number(taken.at.as_millis().unsigned_abs()).derived("handback");
                 let ts = self.history.first_time(&name, &id, desk.next_ts(now)).await?;
-                let text = Part::text("The operator has handed this chat back.");
+                let text = Part::text(self.texts_to(&desk).handed_back());
                 let mut notice = desk.notice(&taken.by, id, ts, vec![text]);
                 notice.metadata.set_takeover(false);
                 self.history.append_once(&notice).await?;
