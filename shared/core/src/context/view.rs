@@ -118,12 +118,15 @@ impl<'a> SessionView<'a> {
         let (to_send, to_compact) = commands_of_turns(records, &covered, now);
         // Also unanswered messages from before the Session, or of another line: they may never get a turn of their own.
         let waiting = unanswered.iter().chain(others.iter().filter(|message| message.unanswered));
-        let waiting = waiting.map(|message| &message.base).chain(&to_compact).chain(&to_send).min().cloned();
+        let waiting = waiting.map(|message| &message.base).chain(&to_compact).chain(&to_send).cloned();
+        // A reply that would continue waits while the chat is taken over.
+        let to_resume = approval::to_resume(records);
+        let waiting = waiting.chain(to_resume.iter().map(SortKey::base)).min();
         let reaches_back_to = reaches_back_to.map(|from| waiting.map_or(from.clone(), |base| from.min(base)));
         Self {
             to_compact,
             to_send,
-            to_resume: approval::to_resume(records),
+            to_resume,
             others_wait: others.iter().any(|message| message.unanswered),
             session_start: start,
             reaches_back_to,
