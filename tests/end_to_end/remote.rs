@@ -110,7 +110,7 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
         (
             &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
             &["tail", "--chat", "telegram:chat:404"],
-            "telegram:chat:404: No such chat: it has no messages, or was forgotten (404)",
+            ": No such chat: it has no messages, or was forgotten (404)",
         ),
         (
             &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],

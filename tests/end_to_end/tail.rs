@@ -164,7 +164,7 @@ async fn one_chat_is_followed_over_the_data_directory() {
     app.handle(private(42, 1, "before")).await;
     let dir = app.data_dir().to_str().unwrap().to_owned();
     let tail = Tail::start(&[("ANNALS_DATA_DIR", &dir)], &["--chat", "telegram:chat:42", "--earlier", "1"]);
-    assert_eq!(tail.next(1).await, ["answered annals #1/reply before"]);
+    assert_eq!(tail.next(1).await, ["answered annals #1/reply You said: before"]);
     app.handle(private(43, 1, "elsewhere")).await;
     app.handle(private(42, 2, "/help")).await;
     let events = tail.next(2).await;
