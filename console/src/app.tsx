@@ -6,10 +6,12 @@ import { Live } from './live';
 import { ChatList, NO_FILTER, useChats } from './list';
 import { nameOf } from './names';
 import { Outbox } from './outbox';
+import { isHere } from './poll';
 import { go, href, useRoute } from './route';
 import { type Session, SessionContext, drop, hasOutbox, isWellKnown, restored, useSession } from './session';
 import { Shortcuts } from './shortcuts';
 import { SignIn } from './signin';
+import { Status } from './status';
 import { THEMES, type Theme, setTheme, theme } from './theme';
 import { texts } from './text';
 import { clear, compose, useUnsentChats } from './unsent';
@@ -86,7 +88,8 @@ function Console() {
   const listed = chats?.find(listed => listed.chatKey === chat);
 
   useEffect(() => {
-    const where = chat ? nameOf(chat, listed).title : route.at === 'home' ? null : texts[route.at === 'outbox' ? 'outbox' : 'live'];
+    const page = route.at === 'outbox' ? texts.outbox : route.at === 'live' ? texts.live : route.at === 'status' ? texts.statusPage : null;
+    const where = chat ? nameOf(chat, listed).title : page;
     document.title = where ? `${where} · Annals` : 'Annals';
   }, [chat, listed, route.at]);
 
@@ -122,6 +125,11 @@ function Console() {
               <Icon name="outbox" />
             </a>
           )}
+          {isHere && key.admin && (
+            <a className="button icon" href={href({ at: 'status' })} aria-label={texts.statusPage} aria-current={route.at === 'status' ? 'page' : undefined}>
+              <Icon name="status" />
+            </a>
+          )}
           <a className="button icon" href={href({ at: 'home' })} aria-label={texts.newChat}>
             <Icon name="plus" />
           </a>
@@ -142,6 +150,7 @@ function Console() {
       {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin && filter === NO_FILTER} onStart={start} />}
       {route.at === 'outbox' && <Outbox />}
       {route.at === 'live' && <Live key={route.chat} chat={route.chat ?? null} />}
+      {route.at === 'status' && <Status />}
       {route.at === 'chat' && (
         <Chat
           key={route.chat}

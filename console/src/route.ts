@@ -6,13 +6,14 @@ export type Route =
   | { at: 'home' }
   | { at: 'outbox' }
   | { at: 'live'; chat?: string }
+  | { at: 'status' }
   | { at: 'chat'; chat: string; view: View; segment?: string };
 
 const VIEWS: readonly string[] = ['context', 'segments', 'memory'];
 
 export function parse(hash: string): Route {
   const [at, chat, view, segment] = hash.replace(/^#?\/?/, '').split('/').map(decoded);
-  if (at === 'outbox') return { at };
+  if (at === 'outbox' || at === 'status') return { at };
   if (at === 'live') return { at, ...(chat && { chat }) };
   if (at !== 'chat' || !chat) return { at: 'home' };
   return { at, chat, view: VIEWS.includes(view ?? '') ? (view as View) : 'history', ...(segment && { segment }) };
@@ -20,7 +21,7 @@ export function parse(hash: string): Route {
 
 export function href(route: Route): string {
   if (route.at === 'live') return route.chat ? `#/live/${encodeURIComponent(route.chat)}` : '#/live';
-  if (route.at !== 'chat') return route.at === 'home' ? '#/' : '#/outbox';
+  if (route.at !== 'chat') return route.at === 'home' ? '#/' : `#/${route.at}`;
   const parts = [route.chat, ...(route.view === 'history' ? [] : [route.view]), ...(route.segment ? [route.segment] : [])];
   return `#/chat/${parts.map(encodeURIComponent).join('/')}`;
 }

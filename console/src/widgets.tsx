@@ -18,6 +18,7 @@ const PATHS = {
   plus: 'M12 5v14M5 12h14',
   send: 'M4 12l16-8-6 16-3-7z',
   signout: 'M14 4h5v16h-5M4 12h10M10 8l4 4-4 4',
+  status: 'M12 3l7 3v5c0 5-3 8-7 10-4-2-7-5-7-10V6zM9 12l2 2 4-4',
   stop: 'M7 7h10v10H7z',
   sun: 'M12 8a4 4 0 100 8 4 4 0 000-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2',
   system: 'M4 5h16v11H4zM9 20h6',

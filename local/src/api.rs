@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::config::data_dir;
-use crate::program::open_beside;
+use crate::histories::open_beside;
 use crate::stores::check_writable;
 use crate::tty::line;
 

@@ -38,15 +38,41 @@ use crate::settings::misspelt;
 /// Checks everything, and prints a line for each check. Fails if there is a fault. `colours` are for a terminal.
 pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow::Result<()> {
     let mut faults = 0;
-    let mut report = |findings: Vec<Finding>| -> std::io::Result<()> {
+    let report = |findings: Vec<Finding>| -> std::io::Result<()> {
         for finding in findings {
             faults += usize::from(finding.verdict == Verdict::Fault);
             finding::print(&finding, colours, out)?;
         }
         out.flush()
     };
+    check(&clock, false, report).await?;
+    match faults {
+        0 => Ok(()),
+        1 => bail!("1 fault"),
+        faults => bail!("{faults} faults"),
+    }
+}
+
+/// Makes the checks for the running program, which this process is.
+pub(crate) async fn own_findings(clock: &Clock) -> Vec<Finding> {
+    let mut all = Vec::new();
+    let report = |findings| {
+        all.extend(findings);
+        Ok(())
+    };
+    // The report does not fail.
+    drop(check(clock, true, report).await);
+    all
+}
+
+/// Makes all checks and reports each. `is_own`: this process is the program, so nothing else is looked at.
+async fn check(
+    clock: &Clock,
+    is_own: bool,
+    mut report: impl FnMut(Vec<Finding>) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let own = Env::new(&process_env);
-    let is_stack = stack::NAMES.iter().any(|name| own.optional(name).is_some());
+    let is_stack = !is_own && stack::NAMES.iter().any(|name| own.optional(name).is_some());
     let names_secrets = own.optional("ANNALS_SECRETS").is_some();
     let aws = if is_stack || names_secrets { Some(aws::sdk_config().await) } else { None };
     if let Some(aws) = &aws {
@@ -71,22 +97,23 @@ pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow
     let ValidSettings { channels, channel_settings, model } = &found;
     match &aws {
         Some(aws) if is_stack => stack::check(env, aws, &mut report).await?,
-        _ => report(local::check(env, &clock).await)?,
+        _ => {
+            if !is_own {
+                report(vec![local::program(env).await])?;
+            }
+            report(local::check(env, clock).await)?;
+        }
     }
     for (name, channel) in channels {
         report(match channel {
-            Some(channel) => channel.check(channel_settings.as_ref(), &clock).await,
+            Some(channel) => channel.check(channel_settings.as_ref(), clock).await,
             None => vec![Finding::none(*name, "not set up")],
         })?;
     }
-    report(relay::check(env, aws.as_ref().filter(|_| is_stack), &clock).await)?;
+    report(relay::check(env, aws.as_ref().filter(|_| is_stack), clock).await)?;
     report(model::check(model).await)?;
-    report(clocks::check(&found, aws.as_ref().filter(|_| is_stack), &clock).await)?;
-    match faults {
-        0 => Ok(()),
-        1 => bail!("1 fault"),
-        faults => bail!("{faults} faults"),
-    }
+    report(clocks::check(&found, aws.as_ref().filter(|_| is_stack), clock).await)?;
+    Ok(())
 }
 
 /// Reports missing credentials, once: without them, every request to AWS fails.

@@ -6,6 +6,7 @@
 //! - [`config`]: settings, with development secrets as defaults
 //! - [`dotenv`]: settings in a file; [`settings`]: all of them, and names that look misspelt
 //! - [`stores`]: DynamoDB and S3 inside the process
+//! - [`histories`]: opens the histories of a data directory
 //! - [`queue`]: the FIFO queue inside the process
 //! - [`outbox`]: replies of channels that are not set up
 //! - [`upkeep`]: runs the compactor, and deletes expired records
@@ -13,7 +14,7 @@
 //! - [`greeting`]: the text at the start
 //! - [`guard`]: refuses web pages; [`server`]: disconnects slow clients
 //! - [`aws`]: stores, queue and secrets as AWS services, for functions in containers
-//! - [`doctor`]: reports faults and their remedies
+//! - [`doctor`]: reports faults and their remedies, also to the console (`status.rs`)
 //! - [`setup`]: sets webhooks of platforms
 //! - [`terminal`]: `annals chat`
 //! - [`import`]: imports histories of other programs
@@ -30,6 +31,7 @@ pub mod errors;
 pub mod export;
 pub mod greeting;
 pub mod guard;
+pub mod histories;
 pub mod import;
 pub mod memory;
 pub mod outbox;
@@ -41,6 +43,7 @@ pub mod server;
 pub mod settings;
 pub mod setup;
 pub mod show;
+mod status;
 pub mod stores;
 pub mod tail;
 pub mod target;

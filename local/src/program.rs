@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use annals_relay::Relay;
 use annals_runtime::aws;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
-use annals_store::history::{History, Retention};
+use annals_store::history::History;
 use anyhow::{Context, anyhow};
 use axum::extract::Request;
 use axum::http::header::AUTHORIZATION;
@@ -43,10 +42,12 @@ use tokio::sync::broadcast;
 use crate::aws::{Gateway, Plan};
 use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
+use crate::histories::history;
 use crate::outbox::FileOutbox;
 use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
-use crate::stores::{BUCKET, DataLock, Stores, TABLE, check_writable, lock, make};
+use crate::stores::{DataLock, Stores, lock};
+use crate::status::Status;
 use crate::terminal::endpoint::{BoundEndpoint, Endpoint};
 use crate::upkeep::keep_up;
 
@@ -109,8 +110,9 @@ impl Program {
         free(&queue, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
-        let outbox_keys = config.outbox_keys();
+        let (outbox_keys, status) = (config.outbox_keys(), Arc::new(Status::new(clock.clone())));
         let api_keys = config.api_keys();
+        let status_keys = api_keys.clone();
         let (mut platforms, mut confirming, mut webhooks) = (Vec::new(), Vec::new(), Vec::new());
         for channel in &config.channels {
             let served = channel.serve(config.key(), &config.channel_settings, &config.delivery, &clock);
@@ -173,6 +175,8 @@ impl Program {
             clock,
         });
         let mut router = channels.merge(http).layer(middleware::from_fn(to_the_end));
+        let status = get(async move |headers: HeaderMap| read_status(&status, &status_keys, &headers).await);
+        router = router.route("/local/status", status.fallback(async || Problem::method_not_allowed()));
         if config.host.is_loopback() {
             let outbox = get(async move |headers: HeaderMap| read_outbox(&outbox, &outbox_keys, &headers));
             router = router
@@ -298,11 +302,23 @@ fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>) -> AfterForgetting 
 
 /// Returns the replies in the outbox to a caller with an admin key of `keys`, or to any caller if there are no keys.
 fn read_outbox(outbox: &FileOutbox, keys: &[ApiKey], headers: &HeaderMap) -> Result<Response, Problem> {
-    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-    if keys.is_empty() || caller(given, keys).is_some_and(|caller| caller.admin) {
+    if keys.is_empty() || is_admin(keys, headers) {
         return Ok(Json(outbox.entries()).into_response());
     }
     Err(Problem::unauthorized("the outbox needs an admin's API key, as 'Authorization: Bearer <key>'"))
+}
+
+/// Returns the results of the checks of `doctor` to a caller with an admin key of `keys`.
+async fn read_status(status: &Status, keys: &[ApiKey], headers: &HeaderMap) -> Result<Response, Problem> {
+    if is_admin(keys, headers) {
+        return Ok(Json(status.read().await).into_response());
+    }
+    Err(Problem::unauthorized("the status needs an admin's API key, as 'Authorization: Bearer <key>'"))
+}
+
+fn is_admin(keys: &[ApiKey], headers: &HeaderMap) -> bool {
+    let given = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    caller(given, keys).is_some_and(|caller| caller.admin)
 }
 
 async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
@@ -339,45 +355,4 @@ fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<A
             )
         }
     }
-}
-
-/// Opens the histories of a data directory, for commands that only read.
-pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
-    Ok(history(&open_stores(data_dir).await?, retention, clock))
-}
-
-/// Opens the histories of a data directory and its queue, whose turns are not run, for commands beside the program.
-pub async fn open_beside(
-    data_dir: &Path,
-    retention: Retention,
-    clock: Clock,
-) -> anyhow::Result<(History, LocalQueue)> {
-    let stores = open_stores(data_dir).await?;
-    let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
-    Ok((history(&stores, retention, clock), queue))
-}
-
-async fn open_stores(data_dir: &Path) -> anyhow::Result<Stores> {
-    let is_there = data_dir
-        .join("dynamodb.db")
-        .try_exists()
-        .with_context(|| format!("{} cannot be read by this user", data_dir.display()))?;
-    anyhow::ensure!(
-        is_there,
-        "there is no data in {}: start Annals there first (cargo run), set ANNALS_DATA_DIR, or name another program by --url \
-         or --profile",
-        data_dir.display()
-    );
-    Stores::open(data_dir).await
-}
-
-/// Opens the histories of a data directory, for commands that write. Creates the directory if it does not exist.
-pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
-    make(data_dir)?;
-    check_writable(data_dir)?;
-    Ok(history(&Stores::open(data_dir).await?, retention, clock))
-}
-
-fn history(stores: &Stores, retention: Retention, clock: Clock) -> History {
-    History::new(stores.dynamodb.clone(), TABLE.into(), stores.s3.clone(), BUCKET.into(), clock, retention)
 }

@@ -112,6 +112,16 @@ export const en = {
   repliesCount: (n: number) => plural(n, 'reply', 'replies'),
   loadingOutbox: 'Loading the outbox',
   outboxEmpty: 'Nothing was to be sent yet.',
+
+  // The status
+  statusPage: 'Status',
+  statusWhy: 'What annals doctor checks, of this program.',
+  findings: 'Results of the checks',
+  checking: 'Checking',
+  checkAgain: 'Check again',
+  checkedAt: (when: string) => `Checked ${when}.`,
+  faultsCount: (n: number) => (n === 0 ? 'No faults.' : n === 1 ? '1 fault.' : `${n} faults.`),
+  verdicts: { ok: 'ok', warning: 'warning', fault: 'fault', none: 'not checked' },
   to: 'to',
 
   // What happens now

@@ -102,6 +102,15 @@ export const zh: Texts = {
   repliesCount: n => `${count(n)} 条回复`,
   loadingOutbox: '正在加载发件箱',
   outboxEmpty: '还没有要发送的内容。',
+
+  statusPage: '状态',
+  statusWhy: '对本程序进行的检查，与 annals doctor 相同（结果为英文）。',
+  findings: '检查结果',
+  checking: '正在检查',
+  checkAgain: '重新检查',
+  checkedAt: when => `检查时间：${when}。`,
+  faultsCount: n => (n === 0 ? '没有故障。' : `${n} 个故障。`),
+  verdicts: { ok: '正常', warning: '警告', fault: '故障', none: '未检查' },
   to: '发给',
 
   live: '实时',

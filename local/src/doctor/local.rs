@@ -1,4 +1,4 @@
-//! Checks the local program: its data directory, and whether it runs.
+//! Checks the local program: whether it runs, and its data directory.
 
 use annals_channel::finding::Finding;
 use std::net::SocketAddr;
@@ -11,14 +11,14 @@ use annals_store::settings::retention;
 use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
 use crate::errors::{aws_message, counted};
-use crate::program::open_history;
+use crate::histories::open_history;
 use crate::queue::LocalQueue;
 use crate::stores::{BUCKET, Stores, TABLE, check_writable, is_worked_on};
 
 pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     let dir = data_dir(env);
     let shown = dir.display().to_string();
-    let mut findings = vec![program(env).await];
+    let mut findings = Vec::new();
     if dir.is_dir() && check_writable(&dir).is_ok() {
         findings.push(disk::check(&dir));
     }
@@ -64,7 +64,8 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     findings
 }
 
-async fn program(env: Env<'_>) -> Finding {
+/// Checks whether the program runs.
+pub(super) async fn program(env: Env<'_>) -> Finding {
     let Ok(config) = LocalConfig::from_env(env) else {
         return Finding::none("program", "does not start with these settings");
     };

@@ -10,7 +10,7 @@ use annals_store::settings::{StoreConfig, retention};
 use aws_config::SdkConfig;
 
 use crate::config::data_dir;
-use crate::program::open_history;
+use crate::histories::open_history;
 
 const CHECK: &str = "discord relay";
 

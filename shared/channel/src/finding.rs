@@ -1,7 +1,9 @@
 //! Result of a check of `doctor`: [`Finding`].
 
+use serde::Serialize;
+
 /// Result of a check.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// Name of the check, such as `telegram webhook`.
     pub check: String,
@@ -12,7 +14,8 @@ pub struct Finding {
 }
 
 /// Verdict of a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// It works.
     Ok,

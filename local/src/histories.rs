@@ -1,0 +1,52 @@
+//! Opens the histories of a data directory: [`open_history`], [`open_beside`], [`new_history`].
+
+use std::path::Path;
+
+use annals_io::clock::Clock;
+use annals_store::history::{History, Retention};
+use anyhow::Context;
+
+use crate::queue::LocalQueue;
+use crate::stores::{BUCKET, Stores, TABLE, check_writable, make};
+
+/// Opens the histories of a data directory, for commands that only read.
+pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
+    Ok(history(&open_stores(data_dir).await?, retention, clock))
+}
+
+/// Opens the histories of a data directory and its queue, whose turns are not run, for commands beside the program.
+pub async fn open_beside(
+    data_dir: &Path,
+    retention: Retention,
+    clock: Clock,
+) -> anyhow::Result<(History, LocalQueue)> {
+    let stores = open_stores(data_dir).await?;
+    let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
+    Ok((history(&stores, retention, clock), queue))
+}
+
+async fn open_stores(data_dir: &Path) -> anyhow::Result<Stores> {
+    let is_there = data_dir
+        .join("dynamodb.db")
+        .try_exists()
+        .with_context(|| format!("{} cannot be read by this user", data_dir.display()))?;
+    anyhow::ensure!(
+        is_there,
+        "there is no data in {}: start Annals there first (cargo run), set ANNALS_DATA_DIR, or name another program by --url \
+         or --profile",
+        data_dir.display()
+    );
+    Stores::open(data_dir).await
+}
+
+/// Opens the histories of a data directory, for commands that write. Creates the directory if it does not exist.
+pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
+    make(data_dir)?;
+    check_writable(data_dir)?;
+    Ok(history(&Stores::open(data_dir).await?, retention, clock))
+}
+
+/// Returns the histories in `stores`.
+pub(crate) fn history(stores: &Stores, retention: Retention, clock: Clock) -> History {
+    History::new(stores.dynamodb.clone(), TABLE.into(), stores.s3.clone(), BUCKET.into(), clock, retention)
+}
