@@ -8,7 +8,7 @@ use annals_core::record::{Kind, Record};
 use annals_core::settings::Env;
 use annals_core::sort_key::SortKey;
 use annals_io::clock::Clock;
-use annals_local::program::open_history;
+use annals_local::histories::open_history;
 use annals_store::history::{MAX_PAGE, Position};
 use annals_store::settings::retention;
 

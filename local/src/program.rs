@@ -46,8 +46,8 @@ use crate::histories::history;
 use crate::outbox::FileOutbox;
 use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
-use crate::stores::{DataLock, Stores, lock};
 use crate::status::Status;
+use crate::stores::{DataLock, Stores, lock};
 use crate::terminal::endpoint::{BoundEndpoint, Endpoint};
 use crate::upkeep::keep_up;
 
