@@ -188,7 +188,9 @@ async fn prompt(
 ) -> Result<Vec<UiMessage>, HistoryError> {
     let base = reply.key.base();
     let first = reply.covers().first().unwrap_or(&base);
-    let records = history.records_as_of(&reply.chat, head, first, at, policy).await?;
+    let mut records = history.records_as_of(&reply.chat, head, first, at, policy).await?;
+    // It may have been stored within the same millisecond.
+    records.retain(|record| record.message_id != reply.message_id);
     let records = records_of_turn(&records, reply.covers(), at, policy);
     Ok(context(&records, at, policy).messages)
 }
