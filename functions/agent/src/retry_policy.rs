@@ -1,19 +1,20 @@
 //! The retry policy of a turn: every bound and every decision on how often and how long a model, a tool and a platform are
 //! tried. Pure; the loops that do the work ask it.
 //!
-//! *Invariant:* a turn makes at most [`REQUESTS`] requests to models in all of its attempts, repeats, summaries and captures
+//! *Invariant:* a turn makes at most [`MAX_REQUESTS`] requests to models in all of its attempts, repeats, summaries and captures
 //! included: the [`Recorder`](annals_io::recorder::Recorder) of a run counts each before it is sent. Only what a run asks that
-//! ends with its process is not counted: the queue repeats it, up to 100 times. A reply that continues after an approval is a
+//! cannot note it in the head is not counted, since its process dies, it has lost the chat or the table fails: the queue
+//! repeats it, up to 100 times. A reply that continues after an approval is a
 //! turn of its own.
 
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
-use annals_io::recorder::RequestLimits;
 use annals_model::ModelError;
 
-/// Maximum number of requests to models for one turn. What others take leaves 80 for the answer.
-pub(crate) const REQUESTS: RequestLimits = RequestLimits { all: 120, housekeeping: 40 };
+/// Maximum number of requests to models for one turn. Summaries and captures may make the first third of them, so that the
+/// rest is left for the answer.
+pub(crate) const MAX_REQUESTS: u32 = 120;
 
 // Bounds by number.
 const ATTEMPTS: u32 = 3; // at a turn that ask the model; then the user gets a notice

@@ -26,7 +26,7 @@ use crate::join::carry_out_joins;
 use crate::making::{Making, Unstored};
 use crate::next::has_stopped;
 use crate::resume::resume;
-use crate::retry_policy::{Attempt, MODEL_RESERVE, REQUESTS, SEND_RESERVE};
+use crate::retry_policy::{Attempt, MAX_REQUESTS, MODEL_RESERVE, SEND_RESERVE};
 use crate::stop::end;
 use crate::task::{ClaimedTurn, Found, Task};
 use crate::typing::{self, Typing};
@@ -87,7 +87,7 @@ async fn run_uncounted(
         *attempt = Attempt::after(lease.head.failures);
         if !continues {
             let (trace, running_since) = (lease.head.trace.clone(), lease.head.running_since);
-            recorder = Recorder::new(&agent.clock, REQUESTS, trace, running_since);
+            recorder = Recorder::new(&agent.clock, MAX_REQUESTS, trace, running_since);
         }
         let agent = &agent.recorded_in(recorder.clone());
         let typing = Typing::default();

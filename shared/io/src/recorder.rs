@@ -8,21 +8,12 @@ use annals_core::trace::{PromptId, Span, Step, Trace};
 
 use crate::clock::Clock;
 
-/// Maximum number of requests to models for one turn, over all of its attempts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestLimits {
-    /// For all together.
-    pub all: u32,
-    /// The number from which on nothing but the answer is asked for: summaries and captures are refused.
-    pub housekeeping: u32,
-}
-
 /// The use of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// The answer of a turn.
     Answer,
-    /// A summary or a capture.
+    /// A summary or a capture. It is refused once a third of all requests are made.
     Housekeeping,
 }
 
@@ -33,7 +24,7 @@ pub struct Recorder(Option<Arc<Run>>);
 #[derive(Debug)]
 struct Run {
     clock: Clock,
-    limits: RequestLimits,
+    max_requests: u32,
     claimed_at: Timestamp,
     /// Time at which an earlier run began, if that ended with its process.
     lost_since: Option<Timestamp>,
@@ -53,11 +44,12 @@ struct State {
 }
 
 impl Recorder {
-    /// Creates the recorder of a run that begins now. `earlier` is the trace that the attempts before have left,
+    /// Creates the recorder of a run that begins now, of a turn that may make `max_requests` requests to models, a third of
+    /// them for anything but the answer. `earlier` is the trace that the attempts before have left,
     /// `running_since` the time at which an earlier run began that has not ended.
     pub fn new(
         clock: &Clock,
-        limits: RequestLimits,
+        max_requests: u32,
         earlier: Option<Trace>,
         running_since: Option<Timestamp>,
     ) -> Self {
@@ -68,7 +60,7 @@ impl Recorder {
         };
         Self(Some(Arc::new(Run {
             clock: clock.clone(),
-            limits,
+            max_requests,
             claimed_at,
             lost_since: running_since,
             earlier_until: earlier.as_ref().and_then(until),
@@ -85,8 +77,8 @@ impl Recorder {
     pub fn may_request(&self, purpose: Purpose) -> bool {
         let Some(run) = &self.0 else { return true };
         let limit = match purpose {
-            Purpose::Answer => run.limits.all,
-            Purpose::Housekeeping => run.limits.housekeeping,
+            Purpose::Answer => run.max_requests,
+            Purpose::Housekeeping => run.max_requests / 3,
         };
         let mut state = run.state();
         let may = state.trace.requests < limit;
@@ -96,7 +88,7 @@ impl Recorder {
 
     /// Returns true if another request may follow the next one: with the results of the calls of its answer.
     pub fn may_ask_again(&self) -> bool {
-        self.0.as_ref().is_none_or(|run| run.state().trace.requests + 1 < run.limits.all)
+        self.0.as_ref().is_none_or(|run| run.state().trace.requests + 1 < run.max_requests)
     }
 
     /// Notes that the run works on a turn whose first message was stored at `since`, and records its time in the queue.

@@ -1,6 +1,6 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
-use annals_io::recorder::{Recorder, RequestLimits};
+use annals_io::recorder::Recorder;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
@@ -110,8 +110,7 @@ async fn requests_of_models_and_calls_of_tools_follow_the_conventions_for_genera
     model.in_scope(|| tracing::info_span!("inside").in_scope(|| {}));
     drop(model);
     let clock = Clock::manual(Timestamp::MIN.plus(Duration::from_secs(7)));
-    let limits = RequestLimits { all: 1, housekeeping: 1 };
-    Recorder::new(&clock, limits, None, None).begin_turn(Timestamp::MIN);
+    Recorder::new(&clock, 1, None, None).begin_turn(Timestamp::MIN);
     tracing::info_span!("tool", gen_ai.operation.name = "execute_tool", gen_ai.tool.name = "search")
         .in_scope(|| {});
     traces.flush().await;
