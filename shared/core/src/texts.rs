@@ -40,6 +40,8 @@ pub trait Texts: Debug + Sync {
     fn answer_this(&self) -> &'static str;
     /// Says that a command is not known.
     fn unknown_command(&self) -> &'static str;
+    /// Says that a command or a button did not work.
+    fn did_not_work(&self) -> &'static str;
     /// Says that a person may not use the bot here.
     fn not_allowed(&self) -> &'static str;
 

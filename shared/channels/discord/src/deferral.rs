@@ -32,6 +32,8 @@ pub struct Deferral {
     /// The response until then.
     response: Value,
     is_press: bool,
+    /// The response if the interaction could not be stored.
+    pub(crate) failure: Response,
 }
 
 impl Deferral {
@@ -48,7 +50,8 @@ impl Deferral {
             (_, Response::Json(response)) => response,
             _ => return None,
         };
-        Some(Self { id, token, response, is_press })
+        let failure = respond::privately(interaction::texts(call, settings).did_not_work());
+        Some(Self { id, token, response, is_press, failure })
     }
 }
 

@@ -46,11 +46,6 @@ pub fn deferred_press() -> Value {
     json!({"type": 6})
 }
 
-/// Returns the response if an interaction could not be stored.
-pub fn failed() -> Response {
-    privately("This did not work. Please try again.")
-}
-
 /// Returns the response without a choice to a person who is typing an option.
 pub fn no_choices() -> Response {
     Response::Json(json!({"type": 8, "data": {"choices": []}}))

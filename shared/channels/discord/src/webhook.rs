@@ -174,8 +174,8 @@ impl Webhook for DiscordWebhook {
 
     async fn respond_later(&self, call: &Deferral, response: Option<Response>) {
         let Some(client) = &self.client else { return };
-        let Response::Json(response) = response.unwrap_or_else(respond::failed) else { return };
-        if let Err(error) = client.respond_later(call, &response).await {
+        let Response::Json(response) = response.as_ref().unwrap_or(&call.failure) else { return };
+        if let Err(error) = client.respond_later(call, response).await {
             tracing::warn!(%error, "failed to send the deferred response to an interaction");
         }
     }

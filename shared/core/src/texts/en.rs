@@ -75,6 +75,9 @@ impl Texts for En {
     fn unknown_command(&self) -> &'static str {
         "I do not know this command. Whoever runs me can register mine by 'setup discord'."
     }
+    fn did_not_work(&self) -> &'static str {
+        "This did not work. Please try again."
+    }
     fn not_allowed(&self) -> &'static str {
         "You may not use this bot here. Whoever runs it can let you in."
     }

@@ -57,6 +57,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         characters_left_out(count),
         may_i_call(tool),
         admins_must_approve(),
+        did_not_work(),
         not_yours(),
         admins_only(),
         nothing_to_approve(),

@@ -68,6 +68,9 @@ impl Texts for Zh {
     fn unknown_command(&self) -> &'static str {
         "我不认识这个命令。机器人的管理者可以用 setup discord 注册我的命令。"
     }
+    fn did_not_work(&self) -> &'static str {
+        "操作没有成功，请再试一次。"
+    }
     fn not_allowed(&self) -> &'static str {
         "你不能在这里使用这个机器人。请联系机器人的管理者开通。"
     }
