@@ -5,7 +5,7 @@ use annals_core::context::{Context, Policy, context, records_of_turn};
 use annals_core::language::Language;
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Kind, Record};
+use annals_core::record::{Kind, Record};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
@@ -188,8 +188,7 @@ impl ClaimedTurn {
         let waits = |record: &&&Record| record.reply_token().is_some_and(|token| token.at(now).is_some());
         if let Some(answered) = answered.iter().find(waits).or(answered.first()) {
             self.newest = (*answered).clone();
-        } else if self.newest.channel == Channel::Lark {
-            // Lark reaches a thread by a message of it alone. Elsewhere an old message would be quoted.
+        } else if self.newest.channel.reaches_threads_by_messages() {
             self.newest.message_id = dispatch.to;
         }
     }

@@ -132,7 +132,8 @@ pub(crate) async fn send(
     let parts = content(text, parts)?;
     let desk = http.desk(&chat).await?;
     check_parts(&parts, desk.channel())?;
-    if desk.channel().is_platform() && is_of_platform(id.as_str()) {
+    let is_of = |channel: &Channel| channel.has_message_ids_like(id.as_str());
+    if desk.channel().is_platform() && Channel::ALL.iter().any(is_of) {
         let detail = "ids of this form are the platform's: give another, such as a UUID";
         return Err(bad_message_id(detail.into()).into());
     }
@@ -179,12 +180,6 @@ fn check_parts(parts: &[Part], channel: Channel) -> Result<(), Problem> {
         _ => true,
     };
     if parts.iter().any(has_content) { Ok(()) } else { Err(bad_message("all its texts are blank")) }
-}
-
-/// Returns true if `id` may be that of a platform's message: numbers are Telegram's and Discord's, `om_…` Lark's.
-fn is_of_platform(id: &str) -> bool {
-    id.starts_with("om_")
-        || id.split('/').next().is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn bad_operator(field: &str) -> Option<Problem> {

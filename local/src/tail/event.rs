@@ -95,8 +95,7 @@ pub(super) fn events_of(message: &UiMessage, now: Timestamp) -> Vec<(Kind, Times
             } else {
                 (Kind::Waiting, at, open.join(", "))
             };
-            let is_sent =
-                matches!(metadata.channel(), Some(Channel::Telegram | Channel::Lark | Channel::Discord));
+            let is_sent = metadata.channel().is_some_and(Channel::is_platform);
             let failure = metadata.fields().get("deliveryFailure").cloned();
             let failure = failure.and_then(|failure| serde_json::from_value::<DeliveryFailure>(failure).ok());
             let second = match failure {

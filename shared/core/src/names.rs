@@ -43,6 +43,25 @@ impl Channel {
         }
     }
 
+    /// Returns true if `id` has the form of the platform's message ids. Derived ids have `/` and more after it.
+    pub fn has_message_ids_like(self, id: &str) -> bool {
+        let own = id.split('/').next().unwrap_or_default();
+        match self {
+            Self::Telegram | Self::Discord => own.bytes().all(|byte| byte.is_ascii_digit()),
+            Self::Lark => own.starts_with("om_"),
+            Self::Http | Self::Web | Self::Terminal => false,
+        }
+    }
+
+    /// Returns true if the platform reaches a thread by a message in it alone. Others are given the thread, and would quote
+    /// the message.
+    pub fn reaches_threads_by_messages(self) -> bool {
+        match self {
+            Self::Lark => true,
+            Self::Telegram | Self::Discord | Self::Http | Self::Web | Self::Terminal => false,
+        }
+    }
+
     /// Returns true if callers choose the ids of messages and name the user, so that a caller may repeat another user's
     /// id.
     pub fn lets_callers_name_messages(self) -> bool {
@@ -96,6 +115,9 @@ pub enum Kind {
 macro_rules! string_enum {
     ($type:ident { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $type {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
             /// Returns the name as stored and listed.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
