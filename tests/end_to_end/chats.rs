@@ -295,11 +295,13 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
             },
             "speaker": "ada", "chatType": null, "lastInteractionAt": now, "staleAt": now + 48 * 3_600_000, "stale": false,
             "pendingTurn": "answering", "deliveryFailure": null, "blocked": null, "takeover": null,
+            "version": http["version"],
             "tokens": http["tokens"], "window": 128_000,
         })
     );
     let context = app.get(&chat_path("http:chat:app:c1", "context")).await;
     assert_eq!(http["tokens"], context["tokens"]);
+    assert_ne!(http["version"], telegram["version"]);
     assert_eq!(telegram["lastMessage"]["text"], "You said: Is the boat there?");
     assert_eq!((&telegram["speaker"], &telegram["chatType"]), (&json!("Ada"), &json!("private")));
     assert_eq!(
