@@ -37,7 +37,7 @@ async function signIn(page, label, key = 'ops-secret') {
 
 /** Names, ids and terms that are the same in every language, and what a platform says. */
 const NAMES =
-  /\b(telegram:chat:42|m\d\/reply|Annals|API|HTTP|ALLOW_FROM|ALLOW_CHATS|ChatKey|openapi\.json|Telegram|Lark|Discord|Web|token|id|ops|app|JSONL|Markdown|Mac|Ctrl|Shift|Enter|Escape|MB|KB|JPEG|PNG|GIF|WebP|preference|annals|openai:garden-1|dot\.png|film\.mp4|reset|console-[\d-]+)\b|Forbidden: bot was blocked by the user/g;
+  /\b(telegram:chat:42|m\d\/reply|Annals|API|HTTP|ALLOW_FROM|ALLOW_CHATS|ChatKey|openapi\.json|Telegram|Lark|Discord|Web|token|id|ops|app|JSONL|Markdown|Mac|Ctrl|Shift|Enter|Escape|MB|KB|JPEG|PNG|GIF|WebP|preference|annals|openai:garden-1|dot\.png|film\.mp4|reset|console-[\d-]+)\b|Forbidden: bot was blocked by the user|\/compact\b/g;
 
 /** Texts of the page, visible or for a screen reader, in which Latin letters are left when the names are taken out. */
 const english = page =>
