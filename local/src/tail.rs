@@ -1,7 +1,7 @@
 //! `annals tail`: what happens in all chats, or in one, while it happens.
 //!
 //! Nothing is stored or pushed for it. A poll reads the list of chats, whose entry of a chat has a `version` that changes with its
-//! newest records, and the newest page of each chat whose entry has changed. [`Chats`] compares that with what it has shown, so
+//! newest records, and the newest page of each chat whose entry has changed. `Chats` compares that with what it has shown, so
 //! polls that fail or come late lose nothing and repeat nothing.
 //!
 //! # Layout

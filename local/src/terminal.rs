@@ -3,7 +3,7 @@
 //! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the program
 //! that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix socket in the
 //! data directory, which only its owner may open. So it works with any `HTTP_API_KEYS` and `ANNALS_PORT`, and two terminals can
-//! be in one chat. A program or stack elsewhere is asked by `/api/chat`, as browsers do, in a [`room`].
+//! be in one chat. A program or stack elsewhere is asked by `/api/chat`, as browsers do, in a `room`.
 //!
 //! # Layout
 //!

@@ -140,7 +140,7 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
     ("searchChat", &[(400, &["bad-query", "bad-search"]), (503, &["unreadable"])]),
     ("listSegments", &[(503, &["unreadable"])]),
     ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
-    ("getTurn", &[(404, &["no-such-turn"]), (503, &["unreadable"])]),
+    ("getTurn", &[(400, &["bad-query"]), (404, &["no-such-turn"]), (503, &["unreadable"])]),
     ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
     ("getPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable", "unreadable"])]),
     (
