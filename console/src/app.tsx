@@ -15,6 +15,7 @@ import { Status } from './status';
 import { THEMES, type Theme, setTheme, theme } from './theme';
 import { texts } from './text';
 import { clear, compose, useUnsentChats } from './unsent';
+import { Usage } from './usage';
 import { Welcome } from './welcome';
 import { Button, Icon, Loading, Sure } from './widgets';
 
@@ -88,8 +89,8 @@ function Console() {
   const listed = chats?.find(listed => listed.chatKey === chat);
 
   useEffect(() => {
-    const page = route.at === 'outbox' ? texts.outbox : route.at === 'live' ? texts.live : route.at === 'status' ? texts.statusPage : null;
-    const where = chat ? nameOf(chat, listed).title : page;
+    const pages: Partial<Record<typeof route.at, string>> = { outbox: texts.outbox, live: texts.live, status: texts.statusPage, usage: texts.usagePage };
+    const where = chat ? nameOf(chat, listed).title : pages[route.at];
     document.title = where ? `${where} · Annals` : 'Annals';
   }, [chat, listed, route.at]);
 
@@ -118,6 +119,11 @@ function Console() {
           {key.admin && (
             <a className="button icon" href={href({ at: 'live' })} aria-label={texts.live} aria-current={route.at === 'live' ? 'page' : undefined}>
               <Icon name="live" />
+            </a>
+          )}
+          {key.admin && (
+            <a className="button icon" href={href({ at: 'usage' })} aria-label={texts.usagePage} aria-current={route.at === 'usage' ? 'page' : undefined}>
+              <Icon name="usage" />
             </a>
           )}
           {hasOutbox && (
@@ -151,6 +157,7 @@ function Console() {
       {route.at === 'outbox' && <Outbox />}
       {route.at === 'live' && <Live key={route.chat} chat={route.chat ?? null} />}
       {route.at === 'status' && <Status />}
+      {route.at === 'usage' && <Usage chats={chats} />}
       {route.at === 'chat' && (
         <Chat
           key={route.chat}

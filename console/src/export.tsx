@@ -59,7 +59,8 @@ export function Export({ chat, title }: { chat: string; title: string }) {
   );
 }
 
-function download(name: string, content: Blob): void {
+/** Saves a file. */
+export function download(name: string, content: Blob): void {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(content);
   link.download = name.replaceAll(/[^\p{L}\p{N}._ -]+/gu, '-');

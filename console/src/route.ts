@@ -7,13 +7,14 @@ export type Route =
   | { at: 'outbox' }
   | { at: 'live'; chat?: string }
   | { at: 'status' }
+  | { at: 'usage' }
   | { at: 'chat'; chat: string; view: View; segment?: string };
 
 const VIEWS: readonly string[] = ['context', 'segments', 'memory'];
 
 export function parse(hash: string): Route {
   const [at, chat, view, segment] = hash.replace(/^#?\/?/, '').split('/').map(decoded);
-  if (at === 'outbox' || at === 'status') return { at };
+  if (at === 'outbox' || at === 'status' || at === 'usage') return { at };
   if (at === 'live') return { at, ...(chat && { chat }) };
   if (at !== 'chat' || !chat) return { at: 'home' };
   return { at, chat, view: VIEWS.includes(view ?? '') ? (view as View) : 'history', ...(segment && { segment }) };

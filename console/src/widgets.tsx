@@ -23,6 +23,7 @@ const PATHS = {
   sun: 'M12 8a4 4 0 100 8 4 4 0 000-8zM12 2v3M12 19v3M2 12h3M19 12h3M5 5l2 2M17 17l2 2M19 5l-2 2M7 17l-2 2',
   system: 'M4 5h16v11H4zM9 20h6',
   steps: 'M4 5h7M9 10h8M7 15h4M13 20h7',
+  usage: 'M4 20h16M7 16v-5M12 16V5M17 16V9',
   again: 'M20 11a8 8 0 10-2.5 6.5M20 4v7h-7',
 };
 

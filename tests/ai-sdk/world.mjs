@@ -22,6 +22,8 @@ export class Model {
   pause = async () => {};
   /** What it says to a request, by what a person said last and the system part; nothing is an answer that it makes itself. */
   says = () => undefined;
+  /** The tokens that it counts for each answer, as `usage`. */
+  counts = undefined;
   /** The status of a model that refuses every request. */
   refuses = undefined;
   #answers = 0;
@@ -60,6 +62,7 @@ export class Model {
       }
       chunk({}, 'stop');
     }
+    if (this.counts) response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [], usage: this.counts })}\n\n`);
     response.end('data: [DONE]\n\n');
   }
 }

@@ -101,6 +101,10 @@ const VIEWS = {
     await page.goto(`${app.base}/#/live`);
     await page.locator('.event').getByText('未送达').waitFor();
   },
+  async '用量'(page) {
+    await page.goto(`${app.base}/#/usage`);
+    await page.getByText('没有计数过').or(page.getByRole('img', { name: /按天/ })).waitFor();
+  },
   async '空聊天'(page) {
     await page.goto(app.url('web:room:ops:空'));
     await page.getByText('这里还没有人说过话').waitFor();
