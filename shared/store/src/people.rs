@@ -370,17 +370,22 @@ impl People {
         self.change(&person(of), ERASING, None, |_: Option<Erasure>| Some(erasure.clone())).await
     }
 
-    /// Deletes the exchange that `identity` takes part in.
+    /// Ends the exchange that `identity` takes part in. Its item stays, without a state, until its date: the functions of
+    /// webhooks may delete nothing.
     pub async fn end_exchange(&self, identity: &str) -> Result<(), PeopleError> {
         if let Some((digest, _)) = self.exchange_of(identity).await? {
-            self.table.delete(&exchange_at(&digest), vec![EXCHANGE.to_owned()]).await?;
+            let update = Update::default().remove(["personState"]).when("attribute_exists(pk)");
+            self.table.update(&exchange_at(&digest), EXCHANGE, update).await?;
         }
         Ok(())
     }
 
     /// Deletes everything that is stored of links of `identity`.
     pub async fn forget(&self, identity: &str) -> Result<(), PeopleError> {
-        self.end_exchange(identity).await?;
+        let (digest, _): (Option<String>, _) = self.read(&person(identity), EXCHANGE).await?;
+        if let Some(digest) = digest {
+            self.table.delete(&exchange_at(&digest), vec![EXCHANGE.to_owned()]).await?;
+        }
         let keys = self.table.keys(&person(identity)).await?;
         Ok(self.table.delete(&person(identity), keys).await?)
     }
