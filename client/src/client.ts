@@ -51,7 +51,7 @@ export class AnnalsClient {
     return this.#json('delete', path, options);
   }
 
-  /** Yields the pages of a list, following `before` from the newest page until there is none further. */
+  /** Yields the pages of a list, following `before` from the newest page to the oldest. */
   async *pages<P extends PagesPath>(path: P, ...[options]: Rest<P, 'get'>): AsyncGenerator<Result<P, 'get'>, void> {
     let call: Call = { ...options };
     for (;;) {

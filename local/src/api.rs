@@ -52,7 +52,7 @@ enum Transport {
         client: reqwest::Client,
         /// The address, without a slash at the end.
         base: String,
-        /// Where the key and the address are from, for errors.
+        /// The source of the key and the address, for errors.
         key_name: String,
         url_name: String,
     },
@@ -64,7 +64,7 @@ enum Transport {
 #[derive(Debug)]
 pub(crate) struct Failed {
     words: String,
-    /// Status of the answer; `None` if there is none.
+    /// Status of the answer; `None` without an answer.
     pub(crate) status: Option<StatusCode>,
     /// Pause that the server asks for.
     pub(crate) retry_after: Option<Duration>,

@@ -29,7 +29,7 @@ const FAR: Duration = Duration::from_secs(10);
 /// Longest pause while a program does not answer.
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
-/// What is followed.
+/// The options of `annals tail`.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The only chat; all chats otherwise.

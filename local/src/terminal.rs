@@ -45,7 +45,7 @@ use crate::stores::files;
 use crate::target::Target;
 use crate::tty;
 
-/// What is said, by whom and where.
+/// The options of `annals chat`.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The single message. Without one and without a terminal, it is the whole standard input.

@@ -340,7 +340,7 @@ async fn under_the_scope_of_chats_nothing_is_linked() {
     app.finish().await;
 }
 
-/// After a separation both sides have to link again, whoever separated them.
+/// Checks that both sides have to link again after a separation, no matter who separated them.
 #[tokio::test]
 async fn neither_side_links_alone_after_a_separation() {
     let app = by_person().start().await;

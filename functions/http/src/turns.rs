@@ -44,7 +44,7 @@ pub(crate) struct TurnQuery {
 
 impl QueryParameters for TurnQuery {}
 
-/// How a turn went.
+/// The course of a turn.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Turn)]

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 
 use super::item::{Item, Skipped};
 
-/// What a file contains, one after another.
+/// An entry of a file, in the file's order.
 #[derive(Debug)]
 pub(super) enum Parsed {
     /// A message.

@@ -23,7 +23,7 @@ const PAGE: usize = 50;
 /// Number of pages that are read at a time at the start.
 const AT_ONCE: usize = 8;
 
-/// What is known of the chats.
+/// The chats as they were last read.
 pub(super) struct Chats<'a> {
     api: &'a Api,
     only: Option<&'a str>,
@@ -37,7 +37,7 @@ pub(super) struct Chats<'a> {
     events: Vec<Event>,
 }
 
-/// What is known of a chat.
+/// A chat as it was last read.
 #[derive(Default)]
 struct Known {
     /// Its entry in the list.

@@ -126,7 +126,7 @@ fn text_of(message: &UiMessage) -> String {
     }
 }
 
-/// How events are printed.
+/// The form in which events are printed.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
     /// As JSON, one a line.

@@ -1,4 +1,4 @@
-//! Connects a terminal to a room elsewhere, to the program that uses the data directory, or runs a program if there is none:
+//! Connects a terminal to a room elsewhere, to the program that uses the data directory, or runs a program itself:
 //! [`Session`].
 
 use std::future::pending;
