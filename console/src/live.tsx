@@ -2,11 +2,12 @@
 import { useEffect, useRef, useState } from 'react';
 import { type Event, Feed } from './events';
 import { moment, nameOf } from './names';
+import { Page } from './page';
 import { PACE, usePoll } from './poll';
 import { go, href } from './route';
 import { useSession } from './session';
 import { texts } from './text';
-import { Icon, Loading, Trouble } from './widgets';
+import { Loading, Trouble } from './widgets';
 
 /** Maximum number of shown events. */
 const MOST = 500;
@@ -32,15 +33,11 @@ export function Live({ chat }: { chat: string | null }) {
   }, [events]);
   const choices = new Map([...(chat ? [[chat, nameOf(chat).title] as const] : []), ...titles]);
   return (
-    <main className="page" id="main">
-      <header className="bar">
-        <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
-          <Icon name="back" />
-        </a>
-        <div className="grow">
-          <h1>{texts.live}</h1>
-          <p className="small">{texts.liveWhy}</p>
-        </div>
+    <Page
+      title={texts.live}
+      why={texts.liveWhy}
+      content={texts.events}
+      controls={
         <select aria-label={texts.followed} value={chat ?? ''} onChange={({ target }) => go({ at: 'live', ...(target.value && { chat: target.value }) })}>
           <option value="">{texts.followAll}</option>
           {[...choices].map(([key, title]) => (
@@ -49,25 +46,24 @@ export function Live({ chat }: { chat: string | null }) {
             </option>
           ))}
         </select>
-      </header>
-      <div className="scrolls" tabIndex={0} role="region" aria-label={texts.events}>
-        {problem && <Trouble problem={problem} />}
-        {events === null && !problem && <Loading what={texts.loadingEvents} />}
-        {events?.length === 0 && <p className="empty">{texts.noEvents}</p>}
-        <ol className="events">
-          {events?.map(({ at, kind, chat, title, who, messageId, text }) => (
-            <li key={`${chat} ${messageId} ${kind}`}>
-              <time className="small" dateTime={new Date(at).toISOString()} title={moment(at)}>
-                {exact.format(at)}
-              </time>
-              <span className={`tag event ${kind}`}>{texts.eventKinds[kind]}</span>
-              <a href={href({ at: 'chat', chat, view: 'history' })}>{title}</a>
-              <span className="by">{who}</span>
-              <span className="said">{text}</span>
-            </li>
-          ))}
-        </ol>
-      </div>
-    </main>
+      }
+    >
+      {problem && <Trouble problem={problem} />}
+      {events === null && !problem && <Loading what={texts.loadingEvents} />}
+      {events?.length === 0 && <p className="empty">{texts.noEvents}</p>}
+      <ol className="events">
+        {events?.map(({ at, kind, chat, title, who, messageId, text }) => (
+          <li key={`${chat} ${messageId} ${kind}`}>
+            <time className="small" dateTime={new Date(at).toISOString()} title={moment(at)}>
+              {exact.format(at)}
+            </time>
+            <span className={`tag event ${kind}`}>{texts.eventKinds[kind]}</span>
+            <a href={href({ at: 'chat', chat, view: 'history' })}>{title}</a>
+            <span className="by">{who}</span>
+            <span className="said">{text}</span>
+          </li>
+        ))}
+      </ol>
+    </Page>
   );
 }

@@ -2,11 +2,12 @@
 import { useState } from 'react';
 import type { OutboxEntry } from './api';
 import { nameOf, when } from './names';
+import { Page } from './page';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
 import { useSession } from './session';
 import { texts } from './text';
-import { ChannelBadge, Icon, Loading, Trouble } from './widgets';
+import { ChannelBadge, Loading, Trouble } from './widgets';
 
 export function Outbox() {
   const { api } = useSession();
@@ -15,42 +16,31 @@ export function Outbox() {
     setEntries((await api.get<OutboxEntry[]>('/local/outbox', signal)).toReversed());
   }, PACE.list);
   return (
-    <main className="page" id="main">
-      <header className="bar">
-        <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
-          <Icon name="back" />
-        </a>
-        <div className="grow">
-          <h1>{texts.outbox}</h1>
-          <p className="small">{texts.outboxWhy}</p>
-        </div>
-      </header>
-      <div className="scrolls" tabIndex={0} role="region" aria-label={texts.replies}>
-        {problem && <Trouble problem={problem} />}
-        {entries === null && !problem && <Loading what={texts.loadingOutbox} />}
-        {entries?.length === 0 && <p className="empty">{texts.outboxEmpty}</p>}
-        {entries && entries.length > 0 && <p className="small">{texts.repliesCount(entries.length)}</p>}
-        <ol className="cards">
-          {entries?.map((entry, at) => {
-            // A channel of Discord does not name its chat.
-            const chat = entry.channel === 'discord' ? `agent::channel::${entry.chatId}` : `${entry.channel}:chat:${entry.chatId}`;
-            return (
-              <li key={entries.length - at}>
-                <article className="card">
-                  <p className="row spread small">
-                    <span>
-                      <ChannelBadge name={nameOf(chat)} /> {texts.to}{' '}
-                      {entry.channel === 'discord' ? entry.chatId : <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>}
-                    </span>
-                    <span>{when(entry.ts)}</span>
-                  </p>
-                  <p className="plain">{entry.text}</p>
-                </article>
-              </li>
-            );
-          })}
-        </ol>
-      </div>
-    </main>
+    <Page title={texts.outbox} why={texts.outboxWhy} content={texts.replies}>
+      {problem && <Trouble problem={problem} />}
+      {entries === null && !problem && <Loading what={texts.loadingOutbox} />}
+      {entries?.length === 0 && <p className="empty">{texts.outboxEmpty}</p>}
+      {entries && entries.length > 0 && <p className="small">{texts.repliesCount(entries.length)}</p>}
+      <ol className="cards">
+        {entries?.map((entry, at) => {
+          // A channel of Discord does not name its chat.
+          const chat = entry.channel === 'discord' ? `agent::channel::${entry.chatId}` : `${entry.channel}:chat:${entry.chatId}`;
+          return (
+            <li key={entries.length - at}>
+              <article className="card">
+                <p className="row spread small">
+                  <span>
+                    <ChannelBadge name={nameOf(chat)} /> {texts.to}{' '}
+                    {entry.channel === 'discord' ? entry.chatId : <a href={href({ at: 'chat', chat, view: 'history' })}>{entry.chatId}</a>}
+                  </span>
+                  <span>{when(entry.ts)}</span>
+                </p>
+                <p className="plain">{entry.text}</p>
+              </article>
+            </li>
+          );
+        })}
+      </ol>
+    </Page>
   );
 }

@@ -1,11 +1,11 @@
 // What `annals doctor` checks, of the local program that shows this page.
 import { useState } from 'react';
 import { when } from './names';
+import { Page } from './page';
 import { usePoll } from './poll';
-import { href } from './route';
 import { useSession } from './session';
 import { texts } from './text';
-import { Button, Icon, Loading, Trouble } from './widgets';
+import { Button, Loading, Trouble } from './widgets';
 
 /** Pause between two looks, in milliseconds. Each may send requests to platforms and to the model. */
 const PAUSE = 60_000;
@@ -21,38 +21,26 @@ export function Status() {
   const { problem, again } = usePoll(async signal => setChecked(await api.get<Checked>('/local/status', signal)), PAUSE);
   const findings = checked?.findings.toSorted((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
   return (
-    <main className="page" id="main">
-      <header className="bar">
-        <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
-          <Icon name="back" />
-        </a>
-        <div className="grow">
-          <h1>{texts.statusPage}</h1>
-          <p className="small">{texts.statusWhy}</p>
-        </div>
-        <Button onPress={() => void again()}>{texts.checkAgain}</Button>
-      </header>
-      <div className="scrolls" tabIndex={0} role="region" aria-label={texts.findings}>
-        {problem && <Trouble problem={problem} />}
-        {checked === null && !problem && <Loading what={texts.checking} />}
-        {checked && (
-          <p className="small" role="status">
-            {texts.faultsCount(checked.findings.filter(({ verdict }) => verdict === 'fault').length)} {texts.checkedAt(when(checked.checkedAt))}
-          </p>
-        )}
-        <ul className="cards">
-          {findings?.map(({ check, verdict, words }) => (
-            <li key={`${check} ${words}`}>
-              <article className="card finding">
-                <p className="row">
-                  <span className={`tag ${verdict}`}>{texts.verdicts[verdict]}</span> <b>{check}</b>
-                </p>
-                <p className="plain">{words}</p>
-              </article>
-            </li>
-          ))}
-        </ul>
-      </div>
-    </main>
+    <Page title={texts.statusPage} why={texts.statusWhy} content={texts.findings} controls={<Button onPress={() => void again()}>{texts.checkAgain}</Button>}>
+      {problem && <Trouble problem={problem} />}
+      {checked === null && !problem && <Loading what={texts.checking} />}
+      {checked && (
+        <p className="small" role="status">
+          {texts.faultsCount(checked.findings.filter(({ verdict }) => verdict === 'fault').length)} {texts.checkedAt(when(checked.checkedAt))}
+        </p>
+      )}
+      <ul className="cards">
+        {findings?.map(({ check, verdict, words }) => (
+          <li key={`${check} ${words}`}>
+            <article className="card finding">
+              <p className="row">
+                <span className={`tag ${verdict}`}>{texts.verdicts[verdict]}</span> <b>{check}</b>
+              </p>
+              <p className="plain">{words}</p>
+            </article>
+          </li>
+        ))}
+      </ul>
+    </Page>
   );
 }

@@ -3,11 +3,12 @@ import { useEffect, useRef, useState } from 'react';
 import { type Api, type ListedChat, Problem } from './api';
 import { download } from './export';
 import { nameOf } from './names';
+import { Page } from './page';
 import { href } from './route';
 import { useSession } from './session';
 import { texts } from './text';
 import { count } from './units';
-import { Button, Icon, Loading, Rich, Trouble } from './widgets';
+import { Button, Loading, Rich, Trouble } from './widgets';
 
 const BYS = ['day', 'chat', 'person', 'key', 'model'] as const;
 const PERIODS = [7, 30, 90] as const;
@@ -30,9 +31,9 @@ interface Row {
   cost: number | null;
   unpricedReplies: number;
 }
-interface Page { rows: Row[]; cut: string[]; before: string | null }
+interface Sheet { rows: Row[]; cut: string[]; before: string | null }
 /** The sums of the pages read so far. */
-interface Sums extends Page { pages: number }
+interface Sums extends Sheet { pages: number }
 
 const NOTHING: Sums = { rows: [], cut: [], before: null, pages: 0 };
 
@@ -48,7 +49,7 @@ const added = (a: Row, b: Row): Row => ({
 });
 
 /** Joins rows of one name. */
-function joined(sums: Sums, page: Page): Sums {
+function joined(sums: Sums, page: Sheet): Sums {
   const rows = new Map(sums.rows.map(row => [row.name, row]));
   for (const row of page.rows) {
     const known = rows.get(row.name);
@@ -76,41 +77,30 @@ export function Usage({ chats }: { chats: ListedChat[] | null }) {
   const [by, setBy] = useState<By>('day');
   const [days, setDays] = useState<number>(30);
   return (
-    <main className="page" id="main">
-      <header className="bar">
-        <a className="button icon narrow" href={href({ at: 'home' })} aria-label={texts.allChats}>
-          <Icon name="back" />
-        </a>
-        <div className="grow">
-          <h1>{texts.usagePage}</h1>
-          <p className="small">{texts.usagePageWhy}</p>
-        </div>
-      </header>
-      <div className="scrolls usage" tabIndex={0} role="region" aria-label={texts.usagePage}>
-        {!key.admin && <p className="empty">{texts.adminsOnly}</p>}
-        {key.admin && (
-          <>
-            <div className="row">
-              <select aria-label={texts.usageBy} value={by} onChange={({ target }) => setBy(target.value as By)}>
-                {BYS.map(by => (
-                  <option key={by} value={by}>
-                    {texts.usageBys[by]}
-                  </option>
-                ))}
-              </select>
-              <select aria-label={texts.usagePeriod} value={days} onChange={({ target }) => setDays(Number(target.value))}>
-                {PERIODS.map(days => (
-                  <option key={days} value={days}>
-                    {texts.lastDays(days)}
-                  </option>
-                ))}
-              </select>
-            </div>
-            <Summed key={`${by} ${days}`} api={api} by={by} days={days} chats={chats} />
-          </>
-        )}
-      </div>
-    </main>
+    <Page title={texts.usagePage} why={texts.usagePageWhy} content={texts.usagePage} className="usage">
+      {!key.admin && <p className="empty">{texts.adminsOnly}</p>}
+      {key.admin && (
+        <>
+          <div className="row">
+            <select aria-label={texts.usageBy} value={by} onChange={({ target }) => setBy(target.value as By)}>
+              {BYS.map(by => (
+                <option key={by} value={by}>
+                  {texts.usageBys[by]}
+                </option>
+              ))}
+            </select>
+            <select aria-label={texts.usagePeriod} value={days} onChange={({ target }) => setDays(Number(target.value))}>
+              {PERIODS.map(days => (
+                <option key={days} value={days}>
+                  {texts.lastDays(days)}
+                </option>
+              ))}
+            </select>
+          </div>
+          <Summed key={`${by} ${days}`} api={api} by={by} days={days} chats={chats} />
+        </>
+      )}
+    </Page>
   );
 }
 
@@ -129,7 +119,7 @@ function Summed({ api, by, days, chats }: { api: Api; by: By; days: number; chat
     try {
       for (let sums = from, page = 0; page < MOST_PAGES && (sums.before !== null || sums.pages === 0); page++) {
         const query = new URLSearchParams({ by, from: first, to: last, limit: String(PAGE_CHATS), ...(sums.before && { before: sums.before }) });
-        sums = joined(sums, await api.get<Page>(`/v1/usage?${query}`, signal));
+        sums = joined(sums, await api.get<Sheet>(`/v1/usage?${query}`, signal));
         setSums(sums);
       }
     } catch (error) {
