@@ -110,7 +110,7 @@ export class Feed {
         if (kind === 'delivered' && !isSent) isSending = true;
         else if (!kinds.has(kind)) {
           kinds.add(kind);
-          const who = message.metadata?.senderName ?? message.metadata?.userId ?? '';
+          const who = message.metadata?.sentBy ?? message.metadata?.senderName ?? message.metadata?.userId ?? '';
           // The time of a delivery before the start is not known.
           if (!isOld && (this.hasBegun || kind !== 'delivered')) this.events.push({ at: when, kind, chat: chat.chatKey, title, who, messageId: message.id, text });
         }
@@ -127,7 +127,8 @@ const lastTime = ({ metadata }: Message): number => Math.max(metadata?.ts ?? 0, 
 /** Returns the kinds of the events of a message, with their times and texts. A reply to a platform that has not failed counts as delivered now. */
 function eventsOf(message: Message): [Kind, number, string][] {
   const meta = message.metadata;
-  if (!meta || meta.kind === 'summary') return [];
+  // The reply that sends an operator's message tells of it.
+  if (!meta || meta.kind === 'summary' || meta.dispatch) return [];
   const text = shortened(message);
   if (message.role === 'user') return [[meta.kind === 'revision' ? 'edited' : 'arrived', meta.ts, text]];
   const at = meta.sentAt ?? meta.ts;

@@ -14,7 +14,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::app::{OPS_KEY, TestApp};
+use crate::app::{OPS_KEY, TestApp, chat_path};
 use crate::terminal::beside;
 use crate::updates::private;
 
@@ -170,6 +170,12 @@ async fn one_chat_is_followed_over_the_data_directory() {
     let events = tail.next(2).await;
     assert!(events.contains(&"arrived Ada #2 /help".to_owned()), "{events:?}");
     assert!(events.iter().any(|event| event.starts_with("answered annals #2/notice ")), "{events:?}");
+    // An operator's message is told once, as what the person gets.
+    let path = chat_path("telegram:chat:42", "send");
+    app.post(&path, OPS_KEY, &json!({"messageId": "o1", "text": "Ada, this is Nora."})).await;
+    let mut events = tail.next(2).await;
+    events.sort();
+    assert_eq!(events, ["answered ops #o1/reply Ada, this is Nora.", "delivered ops #o1/reply"]);
     assert_eq!(tail.end().await, Vec::<String>::new());
     app.finish().await;
 }

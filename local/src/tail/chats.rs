@@ -169,8 +169,9 @@ impl<'a> Chats<'a> {
                     is_sending = true;
                 } else if kinds.insert(kind) && !is_old && (self.has_begun || kind != Kind::Delivered) {
                     // The time of a delivery before the start is not known.
-                    let who =
-                        message.metadata.sender_name().or(message.metadata.user_id()).unwrap_or_default();
+                    let metadata = &message.metadata;
+                    let who = metadata.sent_by().or(metadata.sender_name()).or(metadata.user_id());
+                    let who = who.unwrap_or_default();
                     let (who, message_id) = (line(who), message.id.clone());
                     let (chat_key, title) = (key.clone(), title.clone());
                     self.events.push(Event { at, kind, chat_key, title, who, message_id, text });

@@ -77,6 +77,8 @@ pub(super) fn events_of(message: &UiMessage, now: Timestamp) -> Vec<(Kind, Times
     let text = text_of(message);
     match (message.role, metadata.kind()) {
         (_, Some(RecordKind::Summary)) | (Role::System, _) => Vec::new(),
+        // The reply that sends an operator's message tells of it.
+        (Role::User, _) if metadata.dispatch().is_some() => Vec::new(),
         (Role::User, Some(RecordKind::Revision)) => vec![(Kind::Edited, ts, text)],
         (Role::User, _) => vec![(Kind::Arrived, ts, text)],
         (Role::Assistant, Some(RecordKind::Notice)) => match metadata.cause() {

@@ -332,7 +332,7 @@ impl Metadata {
     }
 
     /// Returns how an operator's message is to be sent.
-    pub(crate) fn dispatch(&self) -> Option<Dispatch> {
+    pub fn dispatch(&self) -> Option<Dispatch> {
         self.parsed("dispatch")
     }
 
