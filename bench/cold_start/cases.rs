@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part;
-use annals_core::record::{Channel, Draft, Origin};
+use annals_core::record::Channel;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
 use annals_test_support::discord_api;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::Draft;
 use annals_core::message::Part;
-use annals_core::record::{DeliveryFailure, Draft, Record};
+use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::testing::set;
 use annals_store::history::{Cursor, History, Page, Position, Search, ToArchive};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Draft, Kind};
+use annals_core::draft::Draft;
+use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
 use annals_store::history::turn::Head;
 use annals_store::history::{Consumed, History, Outcome};

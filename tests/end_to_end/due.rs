@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_engine::upkeep::{UpkeepError, Visited};
 use annals_local::stores::{Stores, TABLE};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use annals_compactor::Compactor;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_engine::forgetting::{ForgetError, Forgotten, forget};
 use annals_local::stores::TABLE;

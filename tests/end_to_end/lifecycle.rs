@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use annals_core::command::Command;
 use annals_core::context::{Policy, context};
+use annals_core::draft::Draft;
 use annals_core::message::{Part, UiMessage};
-use annals_core::record::{Draft, Kind, MAX_AHEAD, Record};
+use annals_core::record::{Kind, MAX_AHEAD, Record};
 use annals_core::sort_key::Timestamp;
 use annals_local::stores::{BUCKET, TABLE};
 use annals_store::history::due::shard_of;

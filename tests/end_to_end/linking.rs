@@ -3,9 +3,10 @@
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::{Command, LinkStep};
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part;
 use annals_core::person::Links;
-use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::remembering::recalled;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_engine::erasing::{EraseError, Person};
 use annals_local::stores::TABLE;

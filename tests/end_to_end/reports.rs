@@ -1,8 +1,9 @@
 //! The compactor's report agrees with what the stores hold afterwards.
 
 use annals_compactor::{Report, metrics};
+use annals_core::draft::Draft;
 use annals_core::memory::Owner;
-use annals_core::record::{Draft, Kind};
+use annals_core::record::Kind;
 use annals_local::stores::TABLE;
 
 use crate::world::World;

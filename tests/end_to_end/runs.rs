@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use annals_agent::{Agent, TurnError};
 use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
-use annals_core::record::{Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::testing::set;
 use annals_engine::delivery::Deliverer;

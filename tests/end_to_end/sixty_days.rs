@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use annals_agent::Agent;
+use annals_core::draft::Draft;
 use annals_core::memory::Owner;
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::due::shard_of;
 use annals_test_support::model_api::{notes_of, summary_of, texts_of};

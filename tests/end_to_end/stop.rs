@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use annals_agent::TurnError;
 use annals_core::command::Command;
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::IngressError;
 use annals_store::history::History;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::surroundings::Surroundings;
-use annals_core::record::{Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::Record;
 use annals_core::sort_key::MessageId;
 use annals_store::history::{ContextRead, History, HistoryError};
 use tokio::time::timeout;

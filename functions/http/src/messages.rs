@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::Draft;
 use annals_core::message::{Part, UiMessage};
-use annals_core::record::{Channel, Draft, MAX_AHEAD};
+use annals_core::record::{Channel, MAX_AHEAD};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::ingress::Ingress;
 use annals_runtime::problem::Problem;

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
+use annals_core::draft::{Draft, Origin};
 use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::metadata::Metadata;
-use annals_core::record::{Channel, Draft, Origin};
+use annals_core::record::Channel;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;

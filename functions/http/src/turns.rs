@@ -38,7 +38,7 @@ pub(crate) struct TurnPath {
 #[into_params(parameter_in = Query)]
 pub(crate) struct TurnQuery {
     /// `metadata.ts` of that message. Without it the message is looked for among the 1,000 newest of the chat.
-    #[param(value_type = Option<i64>)]
+    #[param(value_type = Option<i64>, minimum = 0, maximum = 9_999_999_999_999_i64)]
     ts: Option<String>,
 }
 

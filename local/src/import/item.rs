@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annals_channel::settings::Settings;
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_engine::settings::ViewConfig;
 

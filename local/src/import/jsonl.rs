@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use annals_core::approval::Verdict;
 use annals_core::chat_key::{ActorKey, ChatKey, Place as ChatPlace};
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use anyhow::{Context, anyhow, bail, ensure};
 use serde::Deserialize;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, Origin, Record};
+use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use annals_store::history::{

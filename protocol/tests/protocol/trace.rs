@@ -9,7 +9,7 @@ use Said::{Asks, Compact, Stop, Tells};
 use annals_agent::{Agent, LEASE};
 use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_core::settings::Env;
 use annals_engine::delivery::Deliverer;
 use annals_engine::settings::AgentConfig;

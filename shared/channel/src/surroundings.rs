@@ -1,6 +1,7 @@
 //! Messages of a group that a platform does not send as events: [`Surroundings`].
 
-use annals_core::record::{Channel, Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Channel, Record};
 use futures::future::BoxFuture;
 
 /// Fetches the messages around one of a group, for platforms that send an app only the messages that mention it.

@@ -6,8 +6,8 @@
 
 use std::fmt::Debug;
 
+use annals_core::draft::Draft;
 use annals_core::message::{PartView, Role};
-use annals_core::record::Draft;
 use serde_json::{Value, json};
 
 use crate::settings::{DmScope, GroupActivation, Settings};

@@ -12,7 +12,7 @@
 //! API has keys and is not affected.
 
 use crate::chat_key::{ChatKey, Place};
-use crate::record::Draft;
+use crate::draft::Draft;
 
 /// Warning for a bot with tools that everybody may use.
 pub const OPEN_WITH_TOOLS: &str = "TOOLS is set, and neither ALLOW_FROM nor ALLOW_CHATS is: everybody who can write to the \

@@ -7,7 +7,7 @@
 //! - [`chat_key`]: names of chats and of who speaks in them
 //! - [`sort_key`]: time, message ids, and keys whose byte order is chat order
 //! - [`message`]: the AI SDK's `UIMessage`, kept without loss; [`metadata`]: the fields beside its content
-//! - [`record`]: entries of a history
+//! - [`draft`]: what a channel passes on; [`record`]: entries of a history
 //! - [`recording`]: from what a channel passes on to what is stored
 //! - [`mod@context`]: what the model sees, a pure function of records and time
 //! - [`mod@compaction`]: which messages a summary stands for, and which answers are a summary
@@ -36,6 +36,7 @@ pub mod chat_key;
 pub mod command;
 pub mod compaction;
 pub mod context;
+pub mod draft;
 pub mod language;
 pub mod markup;
 pub mod media;

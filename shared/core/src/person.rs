@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::chat_key::ChatKey;
+use crate::draft::Draft;
 use crate::message::Role;
-use crate::record::{Channel, Draft, Kind, Record};
+use crate::record::{Channel, Kind, Record};
 use crate::sort_key::{MessageId, Timestamp};
 
 /// Returns the identity that people may also write `<channel>-<id>` although it is the bare id ([`Channel::identity`]), as

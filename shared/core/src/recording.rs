@@ -1,7 +1,8 @@
 //! From what a channel passes on to what is stored: [`record_of`].
 
+use crate::draft::Draft;
 use crate::message::{Role, UiMessage};
-use crate::record::{Details, Draft, Kind, Record, Said};
+use crate::record::{Details, Kind, Record, Said};
 use crate::sort_key::{SortKey, Timestamp};
 use crate::tokens;
 

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use crate::chat_key::ChatKey;
+use crate::draft::Draft;
 use crate::message::{Role, UiMessage};
 use crate::metadata::Metadata;
-use crate::record::{Attributes, Channel, Details, Draft, Kind, Record, Said, Source};
+use crate::record::{Attributes, Channel, Details, Kind, Record, Said, Source};
 use crate::recording::record_of;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 

@@ -130,9 +130,10 @@ mod tests {
 
     use super::*;
     use crate::chat_key::ChatKey;
+    use crate::draft::{Draft, Origin};
     use crate::message::Part;
     use crate::metadata::Metadata;
-    use crate::record::{Channel, Draft, Origin};
+    use crate::record::Channel;
     use crate::recording::record_of;
     use crate::sort_key::MessageId;
 

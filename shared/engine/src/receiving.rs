@@ -6,8 +6,9 @@ use annals_channel::webhook::{ApprovalResult, Events, Incoming, Press, ReadError
 use annals_core::access::Admission;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
+use annals_core::draft::Draft;
 use annals_core::language::Language;
-use annals_core::record::{DeliveryFailure, Draft, Record};
+use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
 use annals_io::spans::about;

@@ -3,8 +3,9 @@
 use annals_channel::webhook::Effect;
 use annals_core::approval::{RESPONDED, Verdict};
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::Draft;
 use annals_core::message::{Part, PartView, Role, UiMessage};
-use annals_core::record::{Channel, Draft, Kind, Record};
+use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::ingress::Ingress;
 use annals_runtime::problem::Problem;

@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use annals_channel_telegram::bot::Bot;
 use annals_channel_telegram::parse::{Incoming, parse};
+use annals_core::draft::Draft;
 use annals_core::message::{Part, Role};
-use annals_core::record::{Draft, Kind};
+use annals_core::record::Kind;
 use annals_core::sort_key::MessageId;
 use anyhow::{Context, bail};
 use serde_json::{Map, Value, json};

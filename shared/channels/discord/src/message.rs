@@ -14,9 +14,10 @@ use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::Refusal;
 use annals_core::command::Command;
+use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::metadata::ChatType;
-use annals_core::record::{Draft, Kind};
+use annals_core::record::Kind;
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 

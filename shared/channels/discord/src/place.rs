@@ -14,8 +14,9 @@ use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::Refusal;
 use annals_core::chat_key::{ChatKey, KeyError, Place};
+use annals_core::draft::Origin;
 use annals_core::metadata::ChatType;
-use annals_core::record::{Channel, Origin};
+use annals_core::record::Channel;
 
 /// `guildId` of private channels.
 const PRIVATE: &str = "@me";

@@ -18,7 +18,8 @@ use annals_channel::json::JsonView;
 use annals_channel::webhook::Press;
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::draft::{Draft, Origin};
+use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::{GroupActivation, Settings};
+use annals_core::draft::Draft;
 use annals_core::message::Part;
-use annals_core::record::Draft;
 use serde_json::Value;
 
 use super::bot::Bot;

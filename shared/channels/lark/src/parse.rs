@@ -14,7 +14,8 @@ use annals_channel::settings::{DmScope, Settings};
 use annals_channel::webhook::{ParseError, Refusal};
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::command::Command;
-use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::draft::{Draft, Origin};
+use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
 

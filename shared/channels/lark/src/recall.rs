@@ -11,7 +11,8 @@ use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::withdrawn;
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 use serde_json::Value;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::surroundings::Surroundings;
-use annals_core::record::{Channel, Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Channel, Record};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::OnceCell;

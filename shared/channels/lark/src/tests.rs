@@ -3,7 +3,7 @@
 
 use annals_channel::settings::{DmScope, GroupActivation, Settings};
 use annals_channel::testing::{draft_of, settings, shown};
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_test_support::json::with;
 use serde_json::{Value, json};
 

@@ -16,7 +16,8 @@ use annals_channel::webhook::{
 };
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::command::Command;
-use annals_core::record::{Channel, Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Channel, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;

@@ -17,9 +17,10 @@ use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
 use annals_core::command;
 use annals_core::command::Command;
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::Role;
 use annals_core::metadata::ChatType;
-use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::Value;
 

@@ -15,7 +15,8 @@ use annals_channel::webhook::{
     Webhook,
 };
 use annals_core::command::Command;
-use annals_core::record::{Channel, Draft, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Channel, Record};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;

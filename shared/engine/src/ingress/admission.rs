@@ -1,7 +1,7 @@
 //! Check of senders and chats against `ALLOW_FROM` and `ALLOW_CHATS`: see [`Access`].
 
 use annals_core::access::{Access, Admission};
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 
 use super::Ingress;
 

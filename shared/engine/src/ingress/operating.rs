@@ -4,9 +4,10 @@
 //! every reply. If the chat was taken over, that reply answers what was unanswered when the message was stored.
 
 use annals_core::chat_key::{ChatKey, Place};
+use annals_core::draft::{Draft, Origin};
 use annals_core::language::Language;
 use annals_core::message::{Part, Role};
-use annals_core::record::{Channel, Draft, Kind, Origin, Record};
+use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::takeover::{Dispatch, Takeover};
 use annals_core::texts::Texts;

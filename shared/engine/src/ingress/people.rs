@@ -17,9 +17,10 @@
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::{ChatKey, KeyError, Place};
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part as MessagePart;
 use annals_core::person::{Join, Links, Part};
-use annals_core::record::{Channel, Draft, Kind, Origin};
+use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::turn::Left;
 use annals_store::people::{Identity, People};

@@ -6,11 +6,12 @@
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::Place;
+use annals_core::draft::Draft;
 use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
-use annals_core::record::{Channel, Details, Draft};
+use annals_core::record::{Channel, Details};
 use annals_core::texts::{Texts, Whose};
 use annals_store::history::{Cursor, MAX_PAGE, Position};
 use annals_store::memory::{Deleted, Overview, Undoable};

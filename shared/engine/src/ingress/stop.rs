@@ -1,8 +1,8 @@
 //! `/stop`: ends the run of a chat.
 
 use annals_core::context::Policy;
+use annals_core::draft::Draft;
 use annals_core::metadata::Notice;
-use annals_core::record::Draft;
 use annals_core::texts::Texts;
 use annals_store::history::Appended;
 use annals_store::history::stop::has_something_to_end;

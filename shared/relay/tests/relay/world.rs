@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_core::chat_key::{ChatKey, Place};
+use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part;
-use annals_core::record::{Channel, Draft, Origin};
+use annals_core::record::Channel;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
 use annals_local::stores::{BUCKET, Stores, TABLE};

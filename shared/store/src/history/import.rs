@@ -8,7 +8,8 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 
 use futures::{StreamExt, TryStreamExt, stream};

@@ -1,6 +1,7 @@
 //! Puts of records: each registers its chat for the compactor, and puts a large message to S3 first.
 
-use annals_core::record::{Draft, Kind, Record};
+use annals_core::draft::Draft;
+use annals_core::record::{Kind, Record};
 use annals_core::recording;
 use annals_core::sort_key::SortKey;
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use annals_core::approval;
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::Draft;
 use annals_core::message::Part;
-use annals_core::record::{Draft, Record};
+use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 use futures::future::try_join_all;
 

@@ -2,9 +2,10 @@
 
 use annals_core::approval::{Assent, Verdict};
 use annals_core::chat_key::ChatKey;
+use annals_core::draft::Draft;
 use annals_core::message::{Role, UiMessage};
 use annals_core::metadata::Metadata;
-use annals_core::record::{Answer, Channel, Details, Draft, Record, Said, Source};
+use annals_core::record::{Answer, Channel, Details, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use annals_core::trace::Trace;

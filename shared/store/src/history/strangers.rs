@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::record::Draft;
+use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_core::visible::escaped;
 use serde::Serialize;

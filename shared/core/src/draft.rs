@@ -1,0 +1,204 @@
+//! What a channel passes on, before it is stored: [`Draft`].
+
+use crate::chat_key::{ActorKey, ChatKey, KeyError};
+use crate::message::{Part, Role};
+use crate::metadata::Metadata;
+use crate::names::{Channel, Kind};
+use crate::record::{Record, person_of_sender};
+use crate::reply_token::ReplyToken;
+use crate::sort_key::{MessageId, SortKey, Timestamp};
+
+/// A message as a channel passes it on: everything in its record that comes from the event alone.
+///
+/// ```
+/// # use annals_core::chat_key::ChatKey;
+/// # use annals_core::message::Part;
+/// # use annals_core::draft::{Draft, Origin};
+/// # use annals_core::record::Channel;
+/// # use annals_core::sort_key::{MessageId, Timestamp};
+/// # let (chat, ts) = (ChatKey::telegram(42, None), Timestamp::MIN);
+/// let origin = Origin { chat, channel: Channel::Telegram, chat_id: "42".into(), user_id: "7".into() };
+/// let draft = Draft::new(origin, MessageId::number(1), ts).with_parts(vec![Part::text("hello")]).asking(true);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// The chat it belongs to.
+    pub chat: ChatKey,
+    /// The channel that it came by.
+    pub channel: Channel,
+    /// The platform's id of the chat. A reply is sent there.
+    pub chat_id: String,
+    /// The platform's bare id of the sender.
+    pub user_id: String,
+    /// Id, unique in the chat.
+    pub message_id: MessageId,
+    /// Time of the message, by the event.
+    pub ts: Timestamp,
+    /// Time at which this form was made, if the platform gives it. It orders the forms of one message, so that a late
+    /// redelivery of an older form is recognised as a duplicate.
+    pub form_ts: Option<Timestamp>,
+    /// True if a form with the same [`Draft::form_ts`] is the same form, however it is described: the platform tells the time of
+    /// each form exactly, but leaves out details when it lists messages.
+    pub form_ts_is_exact: bool,
+    /// Author.
+    pub role: Role,
+    /// [`Kind::Normal`], [`Kind::Event`], [`Kind::Boundary`] or [`Kind::Notice`].
+    pub kind: Kind,
+    /// Content.
+    pub parts: Vec<Part>,
+    /// Metadata from the platform.
+    pub metadata: Metadata,
+    /// The platform's id of the album that it belongs to.
+    pub album: Option<String>,
+    /// True if it asks the agent for an answer.
+    pub asks: bool,
+    /// True if it is the text that came with a boundary of the same id, and so directly follows it.
+    pub opens_session: bool,
+    /// See [`Record::person`].
+    pub person: Option<String>,
+    /// The secret with which the platform lets this message be answered.
+    pub reply_token: Option<ReplyToken>,
+}
+
+/// The chat and the sender that a [`Draft`] comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// See [`Draft::chat`].
+    pub chat: ChatKey,
+    /// See [`Draft::channel`].
+    pub channel: Channel,
+    /// See [`Draft::chat_id`].
+    pub chat_id: String,
+    /// See [`Draft::user_id`].
+    pub user_id: String,
+}
+
+impl Draft {
+    /// Creates a person's message without content that does not ask for an answer.
+    pub fn new(origin: Origin, message_id: MessageId, ts: Timestamp) -> Self {
+        let Origin { chat, channel, chat_id, user_id } = origin;
+        Self {
+            chat,
+            channel,
+            chat_id,
+            user_id,
+            message_id,
+            ts,
+            form_ts: None,
+            form_ts_is_exact: false,
+            role: Role::User,
+            kind: Kind::Normal,
+            parts: Vec::new(),
+            metadata: Metadata::default(),
+            album: None,
+            asks: false,
+            opens_session: false,
+            person: None,
+            reply_token: None,
+        }
+    }
+
+    /// Sets [`Draft::parts`].
+    #[must_use]
+    pub fn with_parts(self, parts: Vec<Part>) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// Sets [`Draft::metadata`].
+    #[must_use]
+    pub fn with_metadata(self, metadata: Metadata) -> Self {
+        Self { metadata, ..self }
+    }
+
+    /// Sets [`Draft::form_ts`].
+    #[must_use]
+    pub fn with_form_ts(self, form_ts: Option<Timestamp>) -> Self {
+        Self { form_ts, ..self }
+    }
+
+    /// Sets [`Draft::form_ts`], which is [exact](Draft::form_ts_is_exact).
+    #[must_use]
+    pub fn with_exact_form_ts(self, form_ts: Timestamp) -> Self {
+        Self { form_ts: Some(form_ts), form_ts_is_exact: true, ..self }
+    }
+
+    /// Sets [`Draft::role`].
+    #[must_use]
+    pub fn by(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    /// Sets [`Draft::kind`].
+    #[must_use]
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Sets [`Draft::album`].
+    #[must_use]
+    pub fn in_album(self, album: Option<String>) -> Self {
+        Self { album, ..self }
+    }
+
+    /// Sets [`Draft::asks`].
+    #[must_use]
+    pub fn asking(self, asks: bool) -> Self {
+        Self { asks, ..self }
+    }
+
+    /// Sets [`Draft::opens_session`].
+    #[must_use]
+    pub fn opening_session(self, opens_session: bool) -> Self {
+        Self { opens_session, ..self }
+    }
+
+    /// Sets [`Draft::person`].
+    #[must_use]
+    pub fn of_person(self, person: impl Into<Option<String>>) -> Self {
+        Self { person: person.into(), ..self }
+    }
+
+    /// Sets [`Draft::reply_token`].
+    #[must_use]
+    pub fn with_reply_token(self, reply_token: ReplyToken) -> Self {
+        Self { reply_token: Some(reply_token), ..self }
+    }
+
+    /// Returns the Person who sent it: see `ADMINS` and `ALLOW_FROM`.
+    pub fn sender(&self) -> String {
+        person_of_sender(&self.chat, self.channel, &self.user_id, self.person.as_deref())
+    }
+
+    /// Returns the key at which it is stored, unless another form of it is stored there already.
+    pub fn key(&self) -> SortKey {
+        let base = SortKey::message(self.ts, &self.message_id);
+        if self.opens_session { base.opening_message() } else { base }
+    }
+
+    /// Returns the key of its sender.
+    pub fn actor(&self) -> Result<ActorKey, KeyError> {
+        ActorKey::new(self.chat.clone(), &self.user_id)
+    }
+}
+
+impl From<&Record> for Draft {
+    /// Rebuilds the draft of a message from its record, to make further records from it.
+    fn from(record: &Record) -> Self {
+        let origin = Origin {
+            chat: record.chat.clone(),
+            channel: record.channel,
+            chat_id: record.chat_id.clone(),
+            user_id: record.user_id.clone(),
+        };
+        Self::new(origin, record.message_id.clone(), record.ts)
+            .with_form_ts(record.form_ts())
+            .by(record.role())
+            .of_kind(record.kind())
+            .with_parts(record.message.parts.clone())
+            .with_metadata(record.message.metadata.clone())
+            .in_album(record.album().map(str::to_owned))
+            .asking(record.asks())
+            .opening_session(record.key == record.key.base().opening_message())
+            .of_person(record.person.clone())
+    }
+}
