@@ -12,6 +12,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{OPS_KEY, TestApp, chat_path};
@@ -176,6 +177,13 @@ async fn one_chat_is_followed_over_the_data_directory() {
     let mut events = tail.next(2).await;
     events.sort();
     assert_eq!(events, ["answered ops #o1/reply Ada, this is Nora.", "delivered ops #o1/reply"]);
+    // So is that an operator takes the chat over and hands it back.
+    let takeover = chat_path("telegram:chat:42", "takeover");
+    app.call(Method::PUT, &takeover, OPS_KEY).await;
+    app.call(Method::DELETE, &takeover, OPS_KEY).await;
+    let events = tail.next(2).await;
+    let kinds: Vec<_> = events.iter().map(|event| event.split(" #").next().unwrap()).collect();
+    assert_eq!(kinds, ["takenOver ops", "handedBack ops"], "{events:?}");
     assert_eq!(tail.end().await, Vec::<String>::new());
     app.finish().await;
 }

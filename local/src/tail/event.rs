@@ -36,6 +36,10 @@ pub(super) enum Kind {
     NotDelivered,
     /// There is no answer, for good.
     Failed,
+    /// An operator took the chat over.
+    TakenOver,
+    /// An operator handed the chat back to the bot.
+    HandedBack,
 }
 
 impl Kind {
@@ -49,6 +53,8 @@ impl Kind {
             Self::Delivered => ("delivered", "2"),
             Self::NotDelivered => ("not delivered", "31"),
             Self::Failed => ("failed", "31"),
+            Self::TakenOver => ("taken over", "33"),
+            Self::HandedBack => ("handed back", "33"),
         }
     }
 }
@@ -79,6 +85,8 @@ pub(super) fn events_of(message: &UiMessage, now: Timestamp) -> Vec<(Kind, Times
         (_, Some(RecordKind::Summary)) | (Role::System, _) => Vec::new(),
         // The reply that sends an operator's message tells of it.
         (Role::User, _) if metadata.dispatch().is_some() => Vec::new(),
+        (Role::User, _) if metadata.takes_over() == Some(true) => vec![(Kind::TakenOver, ts, text)],
+        (Role::User, _) if metadata.takes_over() == Some(false) => vec![(Kind::HandedBack, ts, text)],
         (Role::User, Some(RecordKind::Revision)) => vec![(Kind::Edited, ts, text)],
         (Role::User, _) => vec![(Kind::Arrived, ts, text)],
         (Role::Assistant, Some(RecordKind::Notice)) => match metadata.cause() {
@@ -206,6 +214,9 @@ mod tests {
         let refused = json!({"kind": "notice", "cause": "401: check MODEL_API_KEY"});
         assert_eq!(kinds(reply(refused)), [(Kind::Failed, "401: check MODEL_API_KEY".into())]);
         assert_eq!(kinds(reply(json!({"kind": "summary"}))), []);
+        let notice = |takeover: &str| json!({"id": "1/takeover", "role": "user", "parts": [{"type": "text", "text": "It is."}], "metadata": {"kind": "notice", "takeover": takeover}});
+        assert_eq!(kinds(notice("begun")), [(Kind::TakenOver, "It is.".into())]);
+        assert_eq!(kinds(notice("ended")), [(Kind::HandedBack, "It is.".into())]);
         let asks = json!({"id": "1/reply", "role": "assistant", "metadata": {"kind": "normal", "channel": "web"}, "parts": [
             {"type": "dynamic-tool", "toolName": "shop_refund", "toolCallId": "c", "state": "approval-requested",
              "input": {}, "approval": {"id": "5f2b81c09a3de417"}}]});

@@ -346,6 +346,12 @@ impl Metadata {
         self.0.insert("takeover".into(), if is_taken_over { "begun" } else { "ended" }.into());
     }
 
+    /// Returns true if an operator takes the chat over with this message, false if the operator hands it back, and `None` for
+    /// every other message.
+    pub fn takes_over(&self) -> Option<bool> {
+        self.0.get("takeover").and_then(Value::as_str).map(|takeover| takeover == "begun")
+    }
+
     /// Returns true if an operator said it, to the bot: see [`crate::takeover`].
     pub fn is_of_operator(&self) -> bool {
         self.0.contains_key("dispatch") || self.0.contains_key("takeover")
