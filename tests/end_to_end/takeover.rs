@@ -2,17 +2,21 @@
 
 use std::time::Duration;
 
+use annals_store::history::History;
 use annals_test_support::model_api::{last_user_line, texts_of};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, wait_until};
+use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, text_of, wait_until};
 use crate::chat::{self, ROOM};
 use crate::discord::{self, DiscordApp};
+use crate::faults::{Faults, Plan};
 use crate::lark::{self, LarkApp};
+use crate::terminal::{annals, beside, piped};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
+use crate::world::World;
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -219,6 +223,98 @@ async fn on_discord_and_lark_it_goes_where_the_bot_would_answer() {
     let sent: Vec<_> = sent.iter().map(|sent| (sent.text(), sent.reply_to.as_deref())).collect();
     assert_eq!(sent[1..], [("An answer".to_owned(), Some("om_2")), ("And more".to_owned(), Some("om_2"))]);
     it.app.finish().await;
+}
+
+#[tokio::test]
+async fn the_notices_are_in_the_person_s_language() {
+    let app = TestApp::start().await;
+    let ada = json!({"id": 42, "is_bot": false, "first_name": "Ada", "language_code": "zh-hans"});
+    app.handle(private(42, 1, "hello").with("from", ada)).await;
+    take_over(&app, CHAT, "Grace").await;
+    hand_back(&app, CHAT).await;
+    app.idle().await;
+    let history = app.history(CHAT).await;
+    let notices = history.iter().filter(|message| message["metadata"]["takeover"].is_string()).map(text_of);
+    assert_eq!(notices.collect::<Vec<_>>(), ["这个聊天已由人工接管。", "人工已把这个聊天交还给机器人。"]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn the_terminal_prints_the_operator_s_words_as_the_reply() {
+    let app = TestApp::start().await;
+    let chat = "agent:annals:user:local";
+    let dir = app.data_dir().to_owned();
+    let say = async |text: &'static str| {
+        let command = annals(&dir, &["chat", text]);
+        beside(move || piped(command, "")).await
+    };
+    assert_eq!(say("hello").await.1, "You said: hello\n");
+    take_over(&app, chat, "Grace").await;
+    let answering = async {
+        wait_until("it is stored", async || app.records(chat).await.len() > 3).await;
+        assert_eq!(send(&app, chat, "op-1", "I am.").await.status, 202);
+    };
+    let (printed, ()) = tokio::join!(Box::pin(say("Are you there?")), Box::pin(answering));
+    assert_eq!((printed.0, printed.1.as_str()), (0, "I am.\n"), "{printed:?}");
+    hand_back(&app, chat).await;
+    app.idle().await;
+    assert_eq!(say("And now?").await.1, "You said: And now?\n");
+    assert_answered_once(&app.records(chat).await);
+    app.finish().await;
+}
+
+/// The operator sees an error and does it again.
+#[tokio::test]
+async fn a_takeover_and_a_return_that_are_cut_off_anywhere_are_carried_out_once() {
+    for (ends, least) in [(false, 5), (true, 6)] {
+        let mut number = 1;
+        while Box::pin(cut_off(ends, number, Plan::Before)).await {
+            assert!(Box::pin(cut_off(ends, number, Plan::Lost)).await);
+            number += 1;
+        }
+        println!("{} requests", number - 1);
+        assert!(number > least, "{number}");
+    }
+}
+
+/// Cuts off a takeover, or if `ends` a return, and repeats it. Returns true if it makes as many requests as `number`.
+async fn cut_off(ends: bool, number: usize, plan: fn(usize) -> Plan) -> bool {
+    let what = format!("{ends} {:?}", plan(number));
+    let world = World::hosted(&[]).await;
+    let one = world.hear(0, "one", true).await;
+    world.run(&one).await;
+    let take = async |history: &History| {
+        let ingress = world.ingress_of(history);
+        let Ok(Some(desk)) = Box::pin(ingress.desk(&world.chat)).await else { return None };
+        ingress.take_over(&desk, "Grace").await.ok().flatten()
+    };
+    let faults = Faults::new(plan(number));
+    let (whole, broken) = (world.another_process(), world.history_with(faults.clone()));
+    let mut taken = if ends { take(&whole).await } else { take(&broken).await };
+    if !ends {
+        world.advance(1);
+        taken = take(&whole).await;
+    }
+    assert_eq!(taken.unwrap().by, "Grace", "{what}");
+    let two = world.hear(60, "two", true).await;
+    world.run(&two).await;
+    assert_eq!(world.model().count(), 1, "{what}: the operator answers");
+    if ends {
+        drop(Box::pin(world.ingress_of(&broken).hand_back(&world.chat)).await);
+        world.advance(1);
+    }
+    world.ingress_of(&whole).hand_back(&world.chat).await.unwrap();
+    for turn in world.queue.take() {
+        world.run(&turn.from).await;
+    }
+    let records = world.records().await;
+    assert_answered_once(&records);
+    let notices: Vec<_> = records.iter().filter_map(|record| record.message.metadata.takes_over()).collect();
+    assert_eq!(notices, [true, false], "{what}");
+    assert_eq!(world.head().await.takeover, None, "{what}");
+    let last = records.iter().find(|record| record.covers().contains(&two)).unwrap();
+    assert_eq!(last.message.plain_text(), "You said: two", "{what}");
+    faults.requests() >= number
 }
 
 #[tokio::test]
