@@ -12,8 +12,9 @@ use annals_core::sort_key::Timestamp;
 use annals_core::takeover::Takeover;
 use annals_core::title::{self, MAX_TITLE_CHARS};
 use annals_runtime::problem::Problem;
-use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS};
-use annals_store::history::{History, HistoryError, Page, Position};
+use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS, Places};
+use annals_store::history::turn::Head;
+use annals_store::history::{History, HistoryError, Page};
 use aws_lc_rs::digest;
 use axum::Json;
 use axum::extract::State;
@@ -34,7 +35,7 @@ const DEFAULT_CHATS: usize = 25;
 const NEWEST_RECORDS: usize = 6;
 
 /// Number of chats that are read at a time.
-const CONCURRENT_READS: usize = 8;
+const CONCURRENT_READS: usize = 16;
 
 /// Maximum number of chats that one request looks at for a selection. The next page continues after them.
 const MAX_LOOKED_AT: usize = 200;
@@ -237,23 +238,19 @@ pub(crate) async fn list(
     let with_context = query.context.unwrap_or_default();
     let history = http.ingress.history();
     let selection = query.selection()?;
-    let (mut before, mut looked_at) = (before, 0);
-    let mut chats: Vec<ChatView> = Vec::new();
-    loop {
-        // No more than are wanted, so that the cursor is that of the last chat.
-        let page = history.chats(before.as_ref(), limit - chats.len()).await.map_err(Failure::unreadable)?;
-        looked_at += limit - chats.len();
-        let entries: Vec<BoxFuture<'_, _>> =
-            page.chats.into_iter().map(|listed| http.view_of(listed, with_context).boxed()).collect();
-        let entries = stream::iter(entries).buffered(CONCURRENT_READS);
-        let entries: Vec<Option<Entry>> = entries.try_collect().await.map_err(Failure::unreadable)?;
-        let selected = entries.into_iter().flatten().filter(|entry| selection.selects(entry));
-        chats.extend(selected.map(|entry| entry.view));
-        before = page.before;
-        if selection.is_all() || chats.len() >= limit || before.is_none() || looked_at >= MAX_LOOKED_AT {
-            break;
-        }
+    let most = if selection.is_all() { limit } else { MAX_LOOKED_AT };
+    let places = history.places(before.as_ref(), most).await.map_err(Failure::unreadable)?;
+    let entries: Vec<BoxFuture<'_, _>> =
+        (0..places.count()).map(|number| http.entry_at(&places, number, with_context).boxed()).collect();
+    let mut entries = stream::iter(entries).buffered(CONCURRENT_READS);
+    let (mut chats, mut looked_at): (Vec<ChatView>, usize) = (Vec::new(), 0);
+    while chats.len() < limit
+        && let Some(entry) = entries.try_next().await.map_err(Failure::unreadable)?
+    {
+        looked_at += 1;
+        chats.extend(entry.filter(|entry| selection.selects(entry)).map(|entry| entry.view));
     }
+    let before = places.cursor_after(looked_at);
     // The directory orders very busy chats by the time of their registration.
     chats.sort_by_key(|chat| Reverse(chat.last_interaction_at));
     Ok(Json(Chats { chats, before: before.map(|cursor| cursor.encode()) }))
@@ -339,19 +336,33 @@ impl Http {
         Ok(Json(entry.ok_or_else(no_such_chat)?.view))
     }
 
+    /// Returns the entry of the chat at a place of the list; `None` if the chat was forgotten, or is listed by another name.
+    async fn entry_at(
+        &self,
+        places: &Places,
+        number: usize,
+        with_context: bool,
+    ) -> Result<Option<Entry>, HistoryError> {
+        match self.ingress.history().listed(places, number).await? {
+            Some(listed) => self.view_of(listed, with_context).await,
+            None => Ok(None),
+        }
+    }
+
     /// Returns the entry of a chat, or `None` if the chat was forgotten.
     async fn view_of(&self, listed: Listed, with_context: bool) -> Result<Option<Entry>, HistoryError> {
         let Listed { chat, at, head, answered_until } = listed;
         let history = self.ingress.history();
-        let Some((newest, is_whole)) = newest(history, &chat).await? else { return Ok(None) };
+        let Some((newest, is_whole)) = newest(history, &chat, &head).await? else { return Ok(None) };
         let title = head.given_title.clone();
         let title = title.or_else(|| head.title.clone().unwrap_or_default().after(&newest, is_whole).shown());
         let now = self.clock.now();
-        let tokens = if with_context {
-            let seen = history.context(&chat, &head, None, &self.view.policy(0)).await?;
-            Some(seen.context.tokens)
-        } else {
-            None
+        let newest_alone = || context(&newest, now, &self.view.policy(0));
+        let tokens = match with_context {
+            false => None,
+            // Nothing that is not read already can be in the context.
+            true if is_whole => Some(newest_alone().tokens),
+            true => Some(history.context(&chat, &head, None, &self.view.policy(0)).await?.context.tokens),
         };
         let spoken = newest.iter().rev().find(|record| record.is_interaction());
         let name =
@@ -359,7 +370,7 @@ impl Http {
         let last_interaction_at = spoken.map_or(at, |record| record.ts);
         let stale_at = self.view.stale_after.map(|stale_after| last_interaction_at.plus(stale_after));
         let is_unanswered = || {
-            let seen = context(&newest, now, &self.view.policy(0));
+            let seen = newest_alone();
             let is_open = [&seen.unanswered, &seen.to_compact, &seen.to_send];
             seen.others_wait || is_open.into_iter().any(|open| !open.is_empty())
         };
@@ -406,8 +417,12 @@ impl Http {
 
 /// Returns the newest records of `chat`, oldest first, and whether these are all: an empty list if its archive is damaged,
 /// `None` if it has no records.
-async fn newest(history: &History, chat: &ChatKey) -> Result<Option<(Vec<Record>, bool)>, HistoryError> {
-    match history.page(chat, &Position::Newest, NEWEST_RECORDS).await {
+async fn newest(
+    history: &History,
+    chat: &ChatKey,
+    head: &Head,
+) -> Result<Option<(Vec<Record>, bool)>, HistoryError> {
+    match history.newest(chat, head, NEWEST_RECORDS).await {
         Ok(Page { records, before, .. }) => {
             Ok(Some((records, before.is_none())).filter(|(records, _)| !records.is_empty()))
         }

@@ -124,10 +124,46 @@ pub struct ChatPage {
     pub before: Option<ListCursor>,
 }
 
+/// Places of chats in the list, in its order.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Each chat with its place.
+    chats: Vec<(Timestamp, ChatKey)>,
+    /// The lively chats.
+    lively: HashSet<ChatKey>,
+    exact: bool,
+    /// True if there are further places.
+    is_cut: bool,
+}
+
+impl Places {
+    /// Returns the number of places.
+    pub fn count(&self) -> usize {
+        self.chats.len()
+    }
+
+    /// Returns the start of the list after the first `count` places; `None` if nothing follows them.
+    pub fn cursor_after(&self, count: usize) -> Option<ListCursor> {
+        let (at, chat) = self.chats.get(count.checked_sub(1)?)?;
+        let is_last = count == self.chats.len() && !self.is_cut;
+        (!is_last).then(|| ListCursor { at: *at, chat: chat.clone(), exact: self.exact })
+    }
+}
+
 impl History {
     /// Reads a page of at most `limit` chats (1 to [`MAX_CHATS`]), from the top or after `before`.
     pub async fn chats(&self, before: Option<&ListCursor>, limit: usize) -> Result<ChatPage, HistoryError> {
-        let limit = limit.clamp(1, MAX_CHATS);
+        let places = self.places(before, limit.clamp(1, MAX_CHATS)).await?;
+        let chats = stream::iter((0..places.count()).map(|number| self.listed(&places, number)));
+        let chats: Vec<Option<Listed>> = chats.buffered(AT_ONCE).try_collect().await?;
+        Ok(ChatPage {
+            chats: chats.into_iter().flatten().collect(),
+            before: places.cursor_after(places.count()),
+        })
+    }
+
+    /// Reads at most `limit` places of the list, from the top or after `before`.
+    pub async fn places(&self, before: Option<&ListCursor>, limit: usize) -> Result<Places, HistoryError> {
         let lively = self.lively().await?;
         let exact = before.map_or(lively.len() <= MOST_EXACT, |cursor| cursor.exact);
         let names: HashSet<ChatKey> = lively.keys().cloned().collect();
@@ -138,8 +174,8 @@ impl History {
         };
         let comes = |at: Timestamp, chat: &ChatKey| before.is_none_or(|cursor| cursor.is_before(at, chat));
 
-        // One more than the page has shows whether there are further chats.
-        let quiet = (0..SHARDS).map(|shard| self.places(shard, before, limit + 1, &names));
+        // One more than are wanted shows whether there are further chats.
+        let quiet = (0..SHARDS).map(|shard| self.quiet_places(shard, before, limit + 1, &names));
         let quiet = try_join_all(quiet).await?;
         let mut places: BTreeSet<(Reverse<Timestamp>, ChatKey)> = BTreeSet::new();
         for (chat, at) in lively.into_iter().chain(quiet.into_iter().flatten()) {
@@ -147,13 +183,9 @@ impl History {
                 places.insert((Reverse(at), chat));
             }
         }
-        let page: Vec<(Timestamp, ChatKey)> =
-            places.iter().take(limit).map(|(Reverse(at), chat)| (*at, chat.clone())).collect();
-        let last = page.last().filter(|_| places.len() > limit);
-        let before = last.map(|(at, chat)| ListCursor { at: *at, chat: chat.clone(), exact });
-        let chats = stream::iter(page.into_iter().map(|(at, chat)| self.listed(chat, at, &names)));
-        let chats: Vec<Option<Listed>> = chats.buffered(AT_ONCE).try_collect().await?;
-        Ok(ChatPage { chats: chats.into_iter().flatten().collect(), before })
+        let is_cut = places.len() > limit;
+        let chats = places.into_iter().take(limit).map(|(Reverse(at), chat)| (at, chat)).collect();
+        Ok(Places { chats, lively: names, exact, is_cut })
     }
 
     /// Reads one chat as in the list, by the name that it has now. A chat that is not in the list has the clock's time.
@@ -240,7 +272,7 @@ impl History {
     }
 
     /// Reads the first `wanted` places of `shard` after `before`, without those of `lively` chats.
-    async fn places(
+    async fn quiet_places(
         &self,
         shard: u8,
         before: Option<&ListCursor>,
@@ -264,13 +296,10 @@ impl History {
         }
     }
 
-    /// Reads the chat at a place, by the name that it has now; `None` if that name has a place of its own.
-    async fn listed(
-        &self,
-        chat: ChatKey,
-        at: Timestamp,
-        lively: &HashSet<ChatKey>,
-    ) -> Result<Option<Listed>, HistoryError> {
+    /// Reads the chat at a place of `places`, by the name that it has now; `None` if that name has a place of its own, or there
+    /// is no such place.
+    pub async fn listed(&self, places: &Places, number: usize) -> Result<Option<Listed>, HistoryError> {
+        let Some((at, chat)) = places.chats.get(number) else { return Ok(None) };
         let mut name = chat.clone();
         for _ in 0..MAX_NAMES {
             let item = self.table.get(&partition(&name), HEAD).await?.unwrap_or_default();
@@ -284,15 +313,15 @@ impl History {
                 continue;
             }
             // Of several earlier names, the last stands for the chat until the new name has a message.
-            let speaks = name == chat
-                || (head.continues.as_ref().is_some_and(|link| link.chat == chat)
-                    && !lively.contains(&name)
+            let speaks = name == *chat
+                || (head.continues.as_ref().is_some_and(|link| link.chat == *chat)
+                    && !places.lively.contains(&name)
                     && self.table.get(&partition(&name), PLACE).await?.is_none());
             if !speaks {
                 return Ok(None);
             }
             let answered_until = self.answered_until(&item);
-            return Ok(Some(Listed { chat: name, at, head, answered_until }));
+            return Ok(Some(Listed { chat: name, at: *at, head, answered_until }));
         }
         Ok(None)
     }

@@ -227,8 +227,18 @@ impl History {
         position: &Position,
         limit: usize,
     ) -> Result<Page, HistoryError> {
-        let limit = limit.clamp(1, MAX_PAGE);
         let names = self.names(chat).await?;
+        self.page_of(&names, position, limit).await
+    }
+
+    /// Reads the newest page of `chat`, the name that the chat has now, whose `head` is known.
+    pub async fn newest(&self, chat: &ChatKey, head: &Head, limit: usize) -> Result<Page, HistoryError> {
+        let names = self.names_from(chat.clone(), head.clone()).await?;
+        self.page_of(&names, &Position::Newest, limit).await
+    }
+
+    async fn page_of(&self, names: &[Name], position: &Position, limit: usize) -> Result<Page, HistoryError> {
+        let limit = limit.clamp(1, MAX_PAGE);
         if let Position::Before(cursor) | Position::After(cursor) = position
             && !names.iter().any(|(name, _)| *name == cursor.chat)
         {
@@ -237,7 +247,7 @@ impl History {
         let newest_first = matches!(position, Position::Newest | Position::Before(_));
         let mut records = Vec::new();
         // One more than the page has tells whether there is anything further.
-        'spans: for (name, longest, span) in spans(&names, position) {
+        'spans: for (name, longest, span) in spans(names, position) {
             let entries = self.entries(name, longest, span, limit + 1 - records.len()).await?;
             for entries in entries.chunks(BODIES_AT_ONCE) {
                 let stored = entries.iter().map(Entry::stored).collect::<Result<Vec<_>, _>>()?;
@@ -302,7 +312,12 @@ impl History {
 
     /// Reads every name that the chat has had, the newest first, each with its head's [`Head::longest_segment`].
     pub(super) async fn names(&self, chat: &ChatKey) -> Result<Vec<Name>, HistoryError> {
-        let (newest, mut head) = self.current(chat).await?;
+        let (newest, head) = self.current(chat).await?;
+        self.names_from(newest, head).await
+    }
+
+    /// Reads the earlier names of the chat that is called `newest` now and has this `head`.
+    async fn names_from(&self, newest: ChatKey, mut head: Head) -> Result<Vec<Name>, HistoryError> {
         let mut names = vec![(newest, head.longest_segment())];
         while let Some(link) = head.continues.take()
             && names.len() < MAX_NAMES
