@@ -121,6 +121,33 @@ async fn a_turn_tells_its_failed_requests_its_pauses_its_fallback_and_its_calls(
 }
 
 #[tokio::test]
+async fn a_turn_tells_the_whole_prompt_of_its_first_request() {
+    let mut app = TestApp::builder().telegram().model().set("SYSTEM_PROMPT", "Be brief.").start().await;
+    app.model().answer_tools(&[("memory_save", json!({"text": "Ada likes soup"}))]);
+    app.ada_says(1, "I like soup").await;
+    let known = async |app: &TestApp, id: &str| {
+        let prompt = turn(app, id).await["prompt"].take();
+        let texts =
+            ["system", "memory"].map(|part| (prompt[part]["text"].clone(), prompt[part]["exact"].clone()));
+        (texts, prompt["tools"].clone())
+    };
+    // The model saved the entry in this turn, so it was not sent it.
+    let ([system, memory], tools) = known(&app, "1").await;
+    assert_eq!(system, (json!("Be brief."), json!(true)));
+    assert!(memory.0.as_str().unwrap().contains("Ada likes soup") && memory.1 == false, "{memory:?}");
+    assert_eq!(tools, json!({"names": ["memory_search", "memory_save", "memory_forget"], "more": 0}));
+    app.ada_says(2, "What do I like?").await;
+    let sent = app.last_request().to_string();
+    let ([_, memory], _) = known(&app, "2").await;
+    assert!(memory.0.as_str().unwrap().contains("Ada likes soup") && memory.1 == true, "{memory:?}");
+    assert!(sent.contains("Ada likes soup") && sent.contains("Be brief."), "{sent}");
+    app.set("SYSTEM_PROMPT", "").await;
+    let ([system, memory], _) = known(&app, "2").await;
+    assert_eq!((system, memory.1), ((Value::Null, json!(false)), json!(true)), "the settings have changed");
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_turn_tells_all_of_its_attempts() {
     let mut app = TestApp::start().await;
     // Refused by the model in its first attempt, and cut off in its second.

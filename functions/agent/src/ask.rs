@@ -5,7 +5,7 @@ use annals_core::context::{Context, Policy};
 use annals_core::message::UiMessage;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
-use annals_core::trace::{Step, digest_of};
+use annals_core::trace::{Given, Step, digest_of};
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
 use annals_model::{Delta, Model, ModelError, Question};
@@ -255,13 +255,15 @@ impl Window {
             Scope::Paused { at } => *at,
         };
         let mut seen = turn.context(at, &self.policy);
-        agent.recorder.note_prompt(at, self.policy.token_budget, digest_of(&seen.messages));
         let texts = turn.texts(agent.language);
         let shown = images::load(agent, &seen, &mut self.images, texts).await;
         let budget = self.unanswered_budget.saturating_sub(shown.unanswered_tokens);
         let shortened = seen.shorten_unanswered(budget);
         shown.name_hidden_files(&mut seen.messages);
-        Prepared { seen, shown, notes: self.offered.notes(), shortened }
+        let notes = self.offered.notes();
+        let given = Given::new(agent.system_prompt.as_deref(), notes.as_deref(), self.offered.names());
+        agent.recorder.note_prompt(at, self.policy.token_budget, digest_of(&seen.messages), given);
+        Prepared { seen, shown, notes, shortened }
     }
 
     /// Reduces the budget of a question of `tokens`, shows fewer images, and compacts the chat.

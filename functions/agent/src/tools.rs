@@ -102,6 +102,11 @@ impl Offered {
         (!notes.is_empty()).then(|| notes.join("\n\n"))
     }
 
+    /// Returns the names of the selected tools.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.selected.iter().flatten().map(|tool| tool.name.as_str())
+    }
+
     /// Returns the token estimate of the notes and the selected tools.
     pub(crate) fn tokens(&self) -> u32 {
         let notes = self.notes().map_or(0, |notes| tokens::of_text(&notes));

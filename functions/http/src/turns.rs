@@ -1,13 +1,15 @@
 //! The trace of a turn: `GET /v1/chats/{chatId}/turns/{id}`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{Policy, context, records_of_turn};
 use annals_core::message::UiMessage;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use annals_core::trace::{Span, digest_of};
+use annals_core::trace::{Given, PromptId, Span, digest_of, digest_of_text};
+use annals_engine::remembering::recalled_at;
 use annals_runtime::problem::Problem;
 use annals_store::history::turn::Head;
 use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Position};
@@ -67,15 +69,49 @@ pub(crate) struct TurnView {
     delivery_failure: Option<DeliveryFailure>,
 }
 
-/// The messages of the turn's first prompt, made again from the history: no request is stored. Each later request of the turn
-/// also had the steps of the reply before it, which are parts of the reply.
+/// The turn's first prompt, made again from the history, the settings and the memory: no request is stored. Each later request
+/// of the turn also had the steps of the reply before it, which are parts of the reply.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Prompt {
     #[schema(value_type = Vec<schema::UiMessage>)]
     messages: Vec<UiMessage>,
     /// True if they are those that the model was sent, by a digest of their ids and parts. False if some have left the table
-    /// or settings have changed since. The system prompt, the memory and the tools are not part of it.
+    /// or were shortened, or settings have changed since.
     exact: bool,
+    /// The system prompt of the settings now; null for turns of earlier versions.
+    #[schema(required)]
+    system: Option<PromptText>,
+    /// The memory that is recalled now; null for turns of earlier versions.
+    #[schema(required)]
+    memory: Option<PromptText>,
+    /// Null for turns of earlier versions.
+    #[schema(required)]
+    tools: Option<PromptTools>,
+}
+
+/// A text of a prompt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PromptText {
+    /// Null if there is none.
+    #[schema(required)]
+    text: Option<String>,
+    /// True if the model was sent this text, by its digest; false if it was sent another or none.
+    exact: bool,
+}
+
+impl PromptText {
+    fn new(text: Option<String>, digest: &str) -> Self {
+        Self { exact: digest_of_text(text.as_deref()) == digest, text }
+    }
+}
+
+/// The tools of a prompt.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PromptTools {
+    /// Those of the first tools, in the order in which the model was sent them.
+    names: Vec<String>,
+    /// Number of further tools.
+    more: u32,
 }
 
 /// `GET /v1/chats/{chatId}/turns/{id}`
@@ -93,9 +129,7 @@ pub(crate) async fn one(
     let history = http.ingress.history();
     let found = find(history, &chat, &path.id, ts.transpose()?).await.map_err(Failure::unreadable)?;
     let turn = match found {
-        Some(reply) => {
-            view(history, &chat, &reply, &http.view.policy(0)).await.map_err(Failure::unreadable)?
-        }
+        Some(reply) => http.turn_of(&chat, &reply).await?,
         None => None,
     };
     Ok(Json(turn.ok_or_else(|| {
@@ -135,62 +169,67 @@ async fn find(
     Ok(None)
 }
 
-/// Returns the turn of `reply`, with the turns that continued it; `None` if it has no trace.
-async fn view(
-    history: &History,
-    chat: &ChatKey,
-    reply: &Record,
-    policy: &Policy,
-) -> Result<Option<TurnView>, HistoryError> {
-    let place = reply.key.base().reply();
-    let forms = history.message_anywhere(&reply.chat, &reply.key).await?;
-    let mut traces: Vec<_> = forms.iter().filter_map(Record::trace).cloned().collect();
-    let Some(first) = traces.first().cloned() else { return Ok(None) };
-    let (_, head) = history.current(chat).await?;
-    let after = Position::After(Cursor::at(&reply.chat, &reply.key));
-    let later = history.page(chat, &after, MAX_PAGE).await?.records;
-    let stored = later.iter().filter_map(|record| record.trace()?.before.as_deref());
-    let mut delivered: Vec<_> =
-        stored.chain(&head.delivered).filter(|delivery| delivery.reply == place).collect();
-    // Each reply that follows it has it, until the next delivery.
-    delivered.dedup();
-    traces.extend(delivered.into_iter().map(|delivery| delivery.trace.clone()));
-    let start = first.start;
-    let mut spans: Vec<Span> = traces.iter().flat_map(|trace| trace.spans_after(start)).collect();
-    spans.sort_by_key(|span| span.at);
-    let prompt = match &first.prompt {
-        Some(id) => {
-            let at = start.plus(std::time::Duration::from_millis(id.at.into()));
-            let policy = Policy { token_budget: id.tokens, ..policy.clone() };
-            let messages = prompt(history, &head, reply, at, &policy).await?;
-            Some(Prompt { exact: digest_of(&messages) == id.digest, messages })
-        }
-        None => None,
-    };
-    Ok(Some(TurnView {
-        id: reply.listed().id,
-        start,
-        requests: traces.iter().map(|trace| trace.requests).sum(),
-        spans,
-        dropped: traces.iter().map(|trace| trace.dropped).sum(),
-        prompt,
-        delivery_failure: forms.iter().rev().find_map(Record::delivery_failure).cloned(),
-    }))
-}
+impl Http {
+    /// Returns the turn of `reply`, with the turns that continued it; `None` if it has no trace.
+    async fn turn_of(&self, chat: &ChatKey, reply: &Record) -> Result<Option<TurnView>, Failure> {
+        let history = self.ingress.history();
+        let place = reply.key.base().reply();
+        let forms = history.message_anywhere(&reply.chat, &reply.key).await.map_err(Failure::unreadable)?;
+        let mut traces: Vec<_> = forms.iter().filter_map(Record::trace).cloned().collect();
+        let Some(first) = traces.first().cloned() else { return Ok(None) };
+        let (_, head) = history.current(chat).await.map_err(Failure::unreadable)?;
+        let after = Position::After(Cursor::at(&reply.chat, &reply.key));
+        let later = history.page(chat, &after, MAX_PAGE).await.map_err(Failure::unreadable)?.records;
+        let stored = later.iter().filter_map(|record| record.trace()?.before.as_deref());
+        let mut delivered: Vec<_> =
+            stored.chain(&head.delivered).filter(|delivery| delivery.reply == place).collect();
+        // Each reply that follows it has it, until the next delivery.
+        delivered.dedup();
+        traces.extend(delivered.into_iter().map(|delivery| delivery.trace.clone()));
+        let start = first.start;
+        let mut spans: Vec<Span> = traces.iter().flat_map(|trace| trace.spans_after(start)).collect();
+        spans.sort_by_key(|span| span.at);
+        let prompt = match &first.prompt {
+            Some(id) => Some(self.prompt_of(&head, reply, start, id).await?),
+            None => None,
+        };
+        Ok(Some(TurnView {
+            id: reply.listed().id,
+            start,
+            requests: traces.iter().map(|trace| trace.requests).sum(),
+            spans,
+            dropped: traces.iter().map(|trace| trace.dropped).sum(),
+            prompt,
+            delivery_failure: forms.iter().rev().find_map(Record::delivery_failure).cloned(),
+        }))
+    }
 
-/// Returns the context that the turn of `reply` had `at` a time.
-async fn prompt(
-    history: &History,
-    head: &Head,
-    reply: &Record,
-    at: Timestamp,
-    policy: &Policy,
-) -> Result<Vec<UiMessage>, HistoryError> {
-    let base = reply.key.base();
-    let first = reply.covers().first().unwrap_or(&base);
-    let mut records = history.records_as_of(&reply.chat, head, first, at, policy).await?;
-    // It may have been stored within the same millisecond.
-    records.retain(|record| record.message_id != reply.message_id);
-    let records = records_of_turn(&records, reply.covers(), at, policy);
-    Ok(context(&records, at, policy).messages)
+    /// Makes the prompt `id` of the turn of `reply` again.
+    async fn prompt_of(
+        &self,
+        head: &Head,
+        reply: &Record,
+        start: Timestamp,
+        id: &PromptId,
+    ) -> Result<Prompt, Failure> {
+        let history = self.ingress.history();
+        let at = start.plus(Duration::from_millis(id.at.into()));
+        let policy = Policy { token_budget: id.tokens, ..self.view.policy(0) };
+        let base = reply.key.base();
+        let first = reply.covers().first().unwrap_or(&base);
+        let records = history.records_as_of(&reply.chat, head, first, at, &policy).await;
+        let mut records = records.map_err(Failure::unreadable)?;
+        // It may have been stored within the same millisecond.
+        records.retain(|record| record.message_id != reply.message_id);
+        let records = records_of_turn(&records, reply.covers(), at, &policy);
+        let messages = context(&records, at, &policy).messages;
+        let (mut system, mut memory, mut tools) = (None, None, None);
+        if let Some(Given { system: given, memory: recalled, tools: names, more_tools }) = id.given.clone() {
+            system = Some(PromptText::new(self.system_prompt.clone(), &given));
+            let now = recalled_at(history, &reply.chat, &records, at, &self.view, self.memory).await?;
+            memory = Some(PromptText::new(now.and_then(|now| now.section), &recalled));
+            tools = Some(PromptTools { names, more: more_tools });
+        }
+        Ok(Prompt { exact: digest_of(&messages) == id.digest, messages, system, memory, tools })
+    }
 }

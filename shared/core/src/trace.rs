@@ -2,7 +2,8 @@
 //! reply. It contains names and numbers only, nothing of a message.
 //!
 //! ```json
-//! {"start": 1763765920512, "requests": 1, "prompt": {"at": 135, "tokens": 98000, "digest": "9f86d081884c7d65"},
+//! {"start": 1763765920512, "requests": 1, "prompt": {"at": 135, "tokens": 98000, "digest": "9f86d081884c7d65",
+//!   "given": {"system": "2c26b46b68ffc68f", "memory": "fcde2b2edba56bf4", "tools": ["memory_save"]}},
 //!  "spans": [{"step": "queue", "at": 0, "ms": 120}, {"step": "read", "at": 120, "ms": 15},
 //!            {"step": "request", "at": 140, "ms": 2300, "name": "openai:gpt-4.1-mini", "firstTokenMs": 600,
 //!             "inputTokens": 1200, "outputTokens": 80}]}
@@ -19,6 +20,8 @@ use crate::sort_key::{SortKey, Timestamp};
 const MAX_SPANS: usize = 200;
 /// Maximum number of spans of a delivery, which the head holds.
 const MAX_DELIVERY_SPANS: usize = 10;
+/// Maximum bytes of the names of tools in a trace, which is stored in a head, too.
+const MAX_TOOL_BYTES: usize = 256;
 /// Maximum bytes of a span's name.
 const MAX_NAME_BYTES: usize = 64;
 
@@ -105,6 +108,44 @@ pub struct PromptId {
     pub tokens: u32,
     /// See [`digest_of`].
     pub digest: String,
+    /// The rest of the prompt; absent in traces of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<Given>,
+}
+
+/// The parts of a prompt beside its messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    /// [`digest_of_text`] of the system prompt.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub system: String,
+    /// [`digest_of_text`] of the recalled memory, with notes that follow it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub memory: String,
+    /// Names of the first tools, 256 bytes of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Number of further tools.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub more_tools: u32,
+}
+
+impl Given {
+    /// Returns what a prompt with this system prompt, this memory and `tools` was given.
+    pub fn new<'a>(system: Option<&str>, memory: Option<&str>, tools: impl Iterator<Item = &'a str>) -> Self {
+        let mut given =
+            Self { system: digest_of_text(system), memory: digest_of_text(memory), ..Self::default() };
+        let mut bytes = 0;
+        for name in tools {
+            bytes += name.len();
+            if bytes <= MAX_TOOL_BYTES {
+                given.tools.push(name.to_owned());
+            } else {
+                given.more_tools += 1;
+            }
+        }
+        given
+    }
 }
 
 /// The trace of a turn.
@@ -205,6 +246,12 @@ pub fn digest_of(messages: &[UiMessage]) -> String {
     hex::encode(&context.finish().as_ref()[..8])
 }
 
+/// Returns a digest of `text`: the first 8 bytes of SHA-256, in hex; empty if there is none.
+pub fn digest_of_text(text: Option<&str>) -> String {
+    let digest = |text: &str| hex::encode(&digest::digest(&digest::SHA256, text.as_bytes()).as_ref()[..8]);
+    text.map(digest).unwrap_or_default()
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -235,5 +282,9 @@ mod tests {
         let mut span = Span::new(Step::Tool, 0);
         span.set_name(&"é".repeat(40));
         assert_eq!(span.name.unwrap().len(), 64);
+        let names: Vec<String> = (0..30).map(|n| format!("server_tool_{n:04}")).collect();
+        let given = Given::new(None, Some("x"), names.iter().map(String::as_str));
+        assert_eq!((given.tools.len(), given.more_tools), (16, 14));
+        assert_eq!((given.system.len(), given.memory.len()), (0, 16));
     }
 }

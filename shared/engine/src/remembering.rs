@@ -183,11 +183,23 @@ pub async fn recalled(
     config: &ViewConfig,
     memory: MemoryConfig,
 ) -> Result<Option<Recalled>, RememberError> {
+    recalled_at(history, chat, records, history.clock().now(), config, memory).await
+}
+
+/// Recalls today's entries for the Session that `records` were `at` a time, like [`recalled`].
+pub async fn recalled_at(
+    history: &History,
+    chat: &ChatKey,
+    records: &[Record],
+    at: Timestamp,
+    config: &ViewConfig,
+    memory: MemoryConfig,
+) -> Result<Option<Recalled>, RememberError> {
     if !memory.is_on {
         return Ok(None);
     }
     let policy = config.policy(0);
-    let view = SessionView::of(records, history.clock().now(), &policy);
+    let view = SessionView::of(records, at, &policy);
     let Some(owner) = owner_of(chat, &view, memory.groups) else { return Ok(None) };
     // The direct chat of a Person has no other owner than that Person.
     let links = memory.links && !matches!(chat.place(), Place::Direct { .. });

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_core::sort_key::Timestamp;
-use annals_core::trace::{PromptId, Span, Step, Trace};
+use annals_core::trace::{Given, PromptId, Span, Step, Trace};
 
 use crate::clock::Clock;
 
@@ -105,11 +105,11 @@ impl Recorder {
         }
     }
 
-    /// Notes the prompt of the turn: the context with this digest, made `at` a time for a budget of `tokens`.
-    pub fn note_prompt(&self, at: Timestamp, tokens: u32, digest: String) {
+    /// Notes the prompt of the turn: the context with this digest, made `at` a time for a budget of `tokens`, and the rest.
+    pub fn note_prompt(&self, at: Timestamp, tokens: u32, digest: String, given: Given) {
         let Some(run) = &self.0 else { return };
         let trace = &mut run.state().trace;
-        trace.prompt = Some(PromptId { at: trace.millis(at), tokens, digest });
+        trace.prompt = Some(PromptId { at: trace.millis(at), tokens, digest, given: Some(given) });
     }
 
     /// Begins a step, which is recorded when the result is dropped.
