@@ -212,6 +212,27 @@ async fn a_stop_is_told_by_its_kind_and_not_by_its_words() {
 }
 
 #[tokio::test]
+async fn the_terminal_s_own_words_are_in_the_language_of_the_locale() {
+    let app = TestApp::start().await;
+    let dir = app.data_dir().to_owned();
+    let chat = async |text: &'static str, settings: &'static [(&str, &str)]| {
+        let mut command = annals(&dir, &["chat", text]);
+        command.envs(settings.iter().copied());
+        beside(move || piped(command, "")).await.2
+    };
+    let unknown = "没有 /hlep 这个命令：你是想输入 /help 吗？没有发送任何内容。";
+    let locale: &[_] = &[("LANG", "zh_CN.UTF-8"), ("LANGUAGE", "zh_CN:zh")];
+    assert!(chat("/hlep", locale).await.contains(unknown));
+    assert!(chat("/hlep", &[("LANGUAGE", "zh")]).await.contains(unknown));
+    for english in
+        [&[("LANG", "zh_CN.UTF-8"), ("LANGUAGE", "en")][..], &[("LC_ALL", "C"), ("LANG", "zh_CN.UTF-8")], &[]]
+    {
+        assert!(chat("/hlep", english).await.contains("There is no command /hlep"), "{english:?}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn the_terminal_follows_the_script_too() {
     let app = TestApp::start().await;
     let dir = app.data_dir().to_owned();

@@ -250,7 +250,8 @@ fn the_template_has_the_defaults_of_the_code() {
 }
 
 /// Texts in the code that look like settings and are not: a prefix, variables of the terminal and the desktop, a placeholder.
-const OF_OTHERS: [&str; 5] = ["ANNALS_", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_ID", "XDG_CONFIG_HOME"];
+const OF_OTHERS: [&str; 7] =
+    ["ANNALS_", "LC_ALL", "LC_MESSAGES", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_ID", "XDG_CONFIG_HOME"];
 
 #[test]
 fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {

@@ -155,7 +155,7 @@ async fn it_does_not_wait_for_an_answer_in_a_chat_that_was_forgotten() {
     app.model().wait_for(1).await;
     assert_eq!(app.forget(CHAT, OPS_KEY).await.status, 200);
     let (code, out, error) = app.as_time_passes(talk).await.unwrap();
-    assert!(code == 1 && out.is_empty() && error.contains("the chat was forgotten"), "{code} {out} {error}");
+    assert!(code == 1 && out.is_empty() && error.contains("The chat was forgotten"), "{code} {out} {error}");
     app.idle_as_time_passes().await;
     app.finish().await;
 }
@@ -254,6 +254,26 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     screen.send_line("").unwrap();
     quit(&mut screen);
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
+}
+
+#[test]
+fn a_terminal_of_a_chinese_locale_speaks_chinese() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = annals(dir.path(), &["chat"]);
+    command.env("NO_COLOR", "1").env("LANG", "zh_CN.UTF-8");
+    let mut screen = on_screen(command);
+    // The test support reads bytes as characters.
+    let shown = |text: &str| text.bytes().map(char::from).collect::<String>();
+    screen.exp_string(&shown("。输入 /help 查看命令，按 Ctrl-D 离开。")).unwrap();
+    prompted(&mut screen);
+    press(&mut screen, "/mem");
+    screen.exp_string(&shown("列出我从以往对话中记住的内容")).unwrap();
+    screen.send_control('c').unwrap();
+    prompted(&mut screen);
+    screen.send_line("/help").unwrap();
+    screen.exp_string(&shown("/history [条数]：显示最近的消息")).unwrap();
+    screen.exp_string(&shown("按 Ctrl-C 停止回答。")).unwrap();
+    quit(&mut screen);
 }
 
 /// The terminal has wrapped the line again by then, so that the editor's own idea of its rows would leave a part of it above.

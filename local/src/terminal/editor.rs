@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use annals_core::command::name::CommandName;
 use annals_core::texts::Texts;
-use annals_core::texts::en::En;
 use rustyline::completion::{Completer, Pair};
 use rustyline::error::ReadlineError;
 use rustyline::highlight::{CmdKind, Highlighter};
@@ -20,10 +19,6 @@ use rustyline::{CompletionType, Config, Context, Editor, ExternalPrinter, Helper
 
 use super::rows::Rows;
 use super::screen::Style;
-
-/// Commands of the terminal itself: syntax and description.
-pub(super) const OWN: &[(&str, &str)] =
-    &[("/history [number]", "show the last messages"), ("/quit", "leave; so does Ctrl-D")];
 
 /// Longest history, in lines.
 const MAX_LINES: usize = 1_000;
@@ -116,8 +111,8 @@ struct Commands {
 impl Helper for Commands {}
 
 /// Returns all commands: syntax and description.
-pub(super) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    CommandName::ALL.into_iter().map(|command| En.command(command)).chain(OWN.iter().copied())
+pub(super) fn all(texts: &dyn Texts) -> impl Iterator<Item = (&'static str, &'static str)> {
+    CommandName::ALL.into_iter().map(|command| texts.command(command)).chain(texts.terminal_commands())
 }
 
 fn name(usage: &str) -> &str {
@@ -133,7 +128,7 @@ impl Completer for Commands {
             return Ok((pos, Vec::new()));
         }
         let typed = typed.to_ascii_lowercase();
-        let found = all().filter(|(usage, _)| name(usage).starts_with(&typed));
+        let found = all(self.style.texts).filter(|(usage, _)| name(usage).starts_with(&typed));
         let pairs = found.map(|(usage, _)| {
             let takes_more = usage.len() > name(usage).len();
             let replacement = name(usage).to_owned() + if takes_more { " " } else { "" };
@@ -147,18 +142,18 @@ impl Hinter for Commands {
     type Hint = String;
 
     fn hint(&self, line: &str, pos: usize, _: &Context<'_>) -> Option<String> {
-        let hint = hint(line, pos);
+        let hint = hint(line, pos, self.style.texts);
         // The editor asks for a hint before it draws.
         self.rows.borrow_mut().before_drawing(SIGN, line, pos, hint.as_deref());
         hint
     }
 }
 
-fn hint(line: &str, pos: usize) -> Option<String> {
+fn hint(line: &str, pos: usize, texts: &dyn Texts) -> Option<String> {
     if pos < line.len() || line.len() < 2 || !line.starts_with('/') {
         return None;
     }
-    let mut fitting = all().filter(|(usage, _)| usage.starts_with(line));
+    let mut fitting = all(texts).filter(|(usage, _)| usage.starts_with(line));
     let (usage, meaning) = fitting.next().filter(|_| fitting.next().is_none())?;
     Some(format!("{}  {meaning}", &usage[line.len()..]))
 }

@@ -8,9 +8,10 @@ use std::io::{Write, stdout};
 use annals_agent::is_stopped_unanswered;
 use annals_core::approval::requests;
 use annals_core::message::UiMessage;
+use annals_core::texts::TerminalText;
 use annals_http::random_id;
 
-use super::screen::{FORGOTTEN, Screen, Style};
+use super::screen::{Screen, Style};
 use super::session::Session;
 use super::wire::Event;
 use crate::tty::printable;
@@ -41,14 +42,14 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
 async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) -> anyhow::Result<bool> {
     let mut screen = Screen::new(stdout(), style);
     let mut events = session.say(id, message, None).await?;
-    screen.wait("waiting");
+    screen.wait(TerminalText::Waiting);
     loop {
         let event = tokio::select! {
             event = events.next() => event?,
             why = session.failed() => {
                 screen.rest()?;
-                eprintln!("annals: {}; once more", printable(&why));
-                screen.wait("waiting");
+                eprintln!("annals: {}; {}", printable(&why), style.says(TerminalText::OnceMore));
+                screen.wait(TerminalText::Waiting);
                 continue;
             }
         };
@@ -60,7 +61,7 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
             }
             Event::Forgotten => {
                 screen.rest()?;
-                eprintln!("annals: {FORGOTTEN}");
+                eprintln!("annals: {}", style.texts.chat_forgotten());
                 return Ok(false);
             }
             Event::Broken { text } => {
@@ -78,16 +79,16 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
             }
             Event::Done { message, .. } if style.is_terminal => {
                 screen.show(&Event::Done { message: message.clone(), failed: false })?;
-                print_requests(&message);
+                print_requests(&message, style);
                 return Ok(message.metadata.stopped_by().is_none());
             }
             Event::Done { message, .. } => {
                 let text = message.plain_text();
                 // Data for a pipe is not changed.
                 writeln!(stdout(), "{}", text.trim_end_matches('\n'))?;
-                print_requests(&message);
+                print_requests(&message, style);
                 if message.metadata.stopped_by().is_some() {
-                    eprintln!("annals: stopped");
+                    eprintln!("annals: {}", style.says(TerminalText::Stopped));
                     return Ok(false);
                 }
                 return Ok(true);
@@ -100,12 +101,8 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
     Ok(true)
 }
 
-fn print_requests(message: &UiMessage) {
+fn print_requests(message: &UiMessage, style: Style) {
     for request in requests(message).iter().filter(|request| request.is_open) {
-        eprintln!(
-            "annals: {} waits for approval: annals chat '/approve {}', or /deny",
-            printable(&request.tool),
-            request.id
-        );
+        eprintln!("annals: {}", style.texts.call_waits(&printable(&request.tool), &request.id));
     }
 }

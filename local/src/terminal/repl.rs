@@ -7,15 +7,14 @@ use annals_core::approval::{RESPONDED, Request, requests};
 use annals_core::command::Command;
 use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Kind;
-use annals_core::texts::Texts;
-use annals_core::texts::en::En;
+use annals_core::texts::TerminalText;
 use annals_core::visible::shown_input;
 use annals_http::random_id;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::echo::{CtrlC, EchoOff};
-use super::editor::{OWN, Prompt, Typed};
+use super::editor::{Prompt, Typed};
 use super::markdown::Markdown;
 use super::screen::{Screen, Style};
 use super::session::{Events, Session};
@@ -48,11 +47,11 @@ pub(super) async fn talk(
     style: Style,
 ) -> anyhow::Result<bool> {
     let prompt = Some(Prompt::open(history, style)?);
-    let by = session.name(model);
+    let by = session.name(model, style.texts);
     // From here on, Ctrl-C does not end the process, which would leave the terminal without its echo.
     let ctrl_c = CtrlC::listen()?;
     let mut talk = Talk { session, screen: Screen::new(stdout(), style), style, prompt, ctrl_c };
-    talk.screen.note(&format!("{by}. /help lists the commands, Ctrl-D leaves."))?;
+    talk.screen.note(&format!("{by}{}{}", style.texts.full_stop(), style.says(TerminalText::Welcome)))?;
     let ended = talk.go().await;
     talk.session.end().await;
     ended.map(|()| true)
@@ -64,7 +63,7 @@ impl Talk {
         // A message from before the terminal was closed, or of another channel.
         if let Some(events) = self.session.pending().await? {
             let _echo_off = EchoOff::begin();
-            self.screen.wait("answering earlier messages");
+            self.screen.wait(TerminalText::EarlierMessages);
             self.follow(events).await?;
         }
         loop {
@@ -76,7 +75,7 @@ impl Talk {
                         let number = rest.trim().parse().unwrap_or(SHOWN);
                         self.show_last(number.clamp(1, MAX_SHOWN)).await?;
                     }
-                    _ => match unknown::command(&line) {
+                    _ => match unknown::command(&line, self.style.texts) {
                         Some(unknown) => self.screen.note(&unknown)?,
                         None => self.say(&line).await?,
                     },
@@ -108,10 +107,11 @@ impl Talk {
         loop {
             let Some(reply) = self.say_once(&line, answered.as_ref()).await? else { return Ok(()) };
             if Command::parse(&line, None) == Some(Command::Help) {
-                for (usage, meaning) in OWN {
-                    self.screen.note(&format!("{usage}: {meaning}"))?;
+                let texts = self.style.texts;
+                for (usage, meaning) in texts.terminal_commands() {
+                    self.screen.note(&format!("{usage}{}{meaning}", texts.colon()))?;
                 }
-                self.screen.note("A line that ends with \\ goes on in the next. Ctrl-C stops an answer.")?;
+                self.screen.note(self.style.says(TerminalText::HowToType))?;
             }
             let Some(reply) = reply else { return Ok(()) };
             let open: Vec<Request> = requests(&reply).into_iter().filter(|request| request.is_open).collect();
@@ -136,8 +136,8 @@ impl Talk {
         loop {
             attempts += 1;
             self.screen.wait(match Command::parse(line, None) {
-                Some(Command::Compact) => "summing up",
-                _ => "waiting",
+                Some(Command::Compact) => TerminalText::SummingUp,
+                _ => TerminalText::Waiting,
             });
             let said = match self.session.say(&id, line, answered).await {
                 Ok(events) => self.follow(events).await,
@@ -147,12 +147,12 @@ impl Talk {
                 Ok(reply) => return Ok(Some(reply)),
                 Err(error) if is_of_terminal(&error) => return Err(error),
                 Err(error) if attempts == ATTEMPTS => {
-                    self.screen
-                        .note(&format!("{error:#}. If the message was stored, it is answered later."))?;
+                    let later = self.style.says(TerminalText::AnsweredLater);
+                    self.screen.note(&format!("{error:#}{}{later}", self.style.texts.full_stop()))?;
                     return Ok(None);
                 }
                 Err(_) => {
-                    self.screen.note("· the program has ended; connecting again")?;
+                    self.screen.remark(TerminalText::Reconnecting)?;
                     self.session.reopen().await?;
                 }
             }
@@ -174,13 +174,13 @@ impl Talk {
                     None => break None,
                 },
                 why = self.session.failed() => {
-                    self.screen.note(&format!("· {why}; once more"))?;
-                    self.screen.wait("waiting");
+                    self.screen.note(&format!("· {why}; {}", self.style.says(TerminalText::OnceMore)))?;
+                    self.screen.wait(TerminalText::Waiting);
                 }
                 () = self.ctrl_c.pressed() => {
                     self.screen.rest()?;
                     if is_stopped {
-                        self.screen.note("· not waiting any longer; /history shows the result")?;
+                        self.screen.remark(TerminalText::NotWaiting)?;
                         return Ok(None);
                     }
                     is_stopped = true;
@@ -202,22 +202,23 @@ impl Talk {
     ) -> anyhow::Result<Option<(String, UiMessage)>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
-            let input = shown_input(&request.input, |count| En.characters_left_out(count))
+            let texts = self.style.texts;
+            let input = shown_input(&request.input, |count| texts.characters_left_out(count))
                 .unwrap_or_else(|too_long| too_long.to_string());
-            self.screen
-                .line(&self.style.bold(&format!("May I call {} with this?", printable(&request.tool))))?;
+            // The name is marked as code, which a terminal does not show.
+            let question = texts.may_i_call(&printable(&request.tool)).replace('`', "");
+            self.screen.line(&self.style.bold(&question))?;
             self.screen.note(&input)?;
-            let question = "y allows it, n denies it, other text denies it with that reason: ".to_owned();
+            let question = self.style.says(TerminalText::HowToDecide).to_owned();
             // Input from before the question does not answer it.
             if EchoOff::begin().has_typed() {
-                self.screen
-                    .note("· it waits, since more was typed already: decide with /approve or /deny")?;
+                self.screen.remark(TerminalText::TypedAhead)?;
                 return Ok(None);
             }
             let answer = match self.read(Some(question)).await? {
                 Typed::Line(line) if !line.is_empty() => line,
                 _ => {
-                    self.screen.note("· it waits: decide with /approve or /deny")?;
+                    self.screen.remark(TerminalText::Undecided)?;
                     return Ok(None);
                 }
             };
@@ -269,7 +270,7 @@ fn earlier(message: &UiMessage, style: Style) -> String {
     };
     let lines: String = message.parts.iter().filter_map(|part| line(part.view())).collect();
     match message.metadata.kind() {
-        Some(Kind::Summary) => dim("· summed up:\n".to_owned()) + &lines,
+        Some(Kind::Summary) => dim(format!("· {}\n", style.says(TerminalText::SummedUp))) + &lines,
         _ => lines,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use annals_core::command::Command;
 use annals_core::language::Language;
 use annals_core::message::UiMessage;
+use annals_core::texts::Texts;
 use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::{Method, Response, StatusCode};
@@ -60,8 +61,8 @@ impl Room {
     }
 
     /// Returns a description of it for people.
-    pub(super) fn name(&self) -> String {
-        format!("{}, room {}, as {}", self.api.name(), self.id, self.user)
+    pub(super) fn name(&self, texts: &dyn Texts) -> String {
+        format!("{}{}{}", self.api.name(), texts.comma(), texts.in_room(&self.id, &self.user))
     }
 
     /// Sends `text` under `id`; or `answered`, a reply with an answer to its request for approval.

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use annals_agent::is_stopped_unanswered;
 use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::Kind;
+use annals_core::texts::{TerminalText, Texts};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
@@ -20,13 +21,8 @@ use crate::tty::printable;
 
 /// Longest shown input of a call, in characters.
 const MAX_INPUT_CHARS: usize = 60;
-/// Message for a chat that was forgotten.
-pub(super) const FORGOTTEN: &str = "the chat was forgotten before there was an answer";
 
-/// Last line of a reply that was stopped.
-const STOPPED: &str = "· stopped";
-
-/// Capabilities of the output.
+/// Capabilities of the output, and its language.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     /// Takes colours.
@@ -35,9 +31,16 @@ pub(super) struct Style {
     pub(super) can_move: bool,
     /// Is a terminal.
     pub(super) is_terminal: bool,
+    /// The terminal's own texts.
+    pub(super) texts: &'static dyn Texts,
 }
 
 impl Style {
+    /// Returns the text for this place.
+    pub(super) fn says(self, text: TerminalText) -> &'static str {
+        self.texts.terminal(text)
+    }
+
     /// Returns `text` dimmed.
     pub(super) fn dim(self, text: &str) -> String {
         self.with("2", text)
@@ -98,12 +101,12 @@ impl<W: Write> Screen<W> {
     }
 
     /// Shows a spinner until the next output.
-    pub(super) fn wait(&mut self, what: &str) {
+    pub(super) fn wait(&mut self, what: TerminalText) {
         if !self.style.can_move {
             return;
         }
         self.stop_waiting();
-        let spinner = ProgressBar::new_spinner().with_message(what.to_owned());
+        let spinner = ProgressBar::new_spinner().with_message(self.style.says(what));
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg:.dim} {elapsed:.dim}") {
             spinner.set_style(style);
         }
@@ -129,6 +132,11 @@ impl<W: Write> Screen<W> {
         self.line(&text)
     }
 
+    /// Shows the text for this place, as a dimmed line of its own.
+    pub(super) fn remark(&mut self, text: TerminalText) -> io::Result<()> {
+        self.note(&format!("· {}", self.style.says(text)))
+    }
+
     /// Shows a line of its own.
     pub(super) fn line(&mut self, text: &str) -> io::Result<()> {
         self.rest()?;
@@ -146,8 +154,8 @@ impl<W: Write> Screen<W> {
             Event::Text { delta } => self.text(delta),
             Event::Reasoning { .. } if !self.thinks => {
                 self.thinks = true;
-                self.note("· thinking")?;
-                self.wait("thinking");
+                self.remark(TerminalText::Thinking)?;
+                self.wait(TerminalText::Thinking);
                 Ok(())
             }
             Event::Reasoning { .. } | Event::Still => Ok(()),
@@ -157,7 +165,7 @@ impl<W: Write> Screen<W> {
             }
             Event::Parts { parts } => self.parts(parts),
             Event::Confirmed { text } | Event::Broken { text } => self.note(text),
-            Event::Forgotten => self.note(&format!("· {FORGOTTEN}")),
+            Event::Forgotten => self.note(&format!("· {}", self.style.texts.chat_forgotten())),
             Event::Done { message, .. } => self.done(message),
         }
     }
@@ -193,7 +201,7 @@ impl<W: Write> Screen<W> {
     fn open_text(&mut self, text: &str) -> io::Result<()> {
         self.rest()?;
         if std::mem::take(&mut self.is_void) {
-            self.note("· that broke off; once more")?;
+            self.remark(TerminalText::BrokeOff)?;
         }
         self.texts.push(String::new());
         self.append(text)
@@ -237,10 +245,8 @@ impl<W: Write> Screen<W> {
                 }
                 PartView::File { media_type, filename, url } if texts >= self.whole => {
                     let url = if url.starts_with("data:") { "inline" } else { url };
-                    self.note(&format!(
-                        "· file {}, {media_type}, {url}",
-                        filename.unwrap_or("without a name")
-                    ))?;
+                    let file = self.style.texts.file_of_reply(filename, media_type, url);
+                    self.note(&format!("· {file}"))?;
                 }
                 _ => {}
             }
@@ -280,9 +286,10 @@ impl<W: Write> Screen<W> {
         let input = || shortened(&input.map(Value::to_string).unwrap_or_default());
         match state {
             "output-error" => {
-                self.note(&format!("· {name} failed: {}", shortened(error.unwrap_or_default())))
+                let failed = self.style.texts.call_failed(name, &shortened(error.unwrap_or_default()));
+                self.note(&format!("· {failed}"))
             }
-            "output-denied" => self.note(&format!("· {name} was not allowed")),
+            "output-denied" => self.note(&format!("· {}", self.style.texts.call_denied(name))),
             "approval-requested" => Ok(()),
             _ if is_new || state == "approval-responded" => self.note(&format!("· {name} {}", input())),
             _ => Ok(()),
@@ -292,7 +299,7 @@ impl<W: Write> Screen<W> {
     fn done(&mut self, message: &UiMessage) -> io::Result<()> {
         if is_stopped_unanswered(message) {
             self.forget();
-            return self.note(STOPPED);
+            return self.remark(TerminalText::Stopped);
         }
         if message.metadata.kind() == Some(Kind::Notice) {
             self.forget();
@@ -305,7 +312,7 @@ impl<W: Write> Screen<W> {
         }
         self.parts(&message.parts)?;
         if message.metadata.stopped_by().is_some() {
-            return self.note(STOPPED);
+            return self.remark(TerminalText::Stopped);
         }
         self.cause(message)?;
         self.rest()
@@ -333,11 +340,12 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use annals_core::message::Role;
-    use annals_core::texts::Texts;
     use annals_core::texts::en::En;
     use serde_json::json;
 
     use super::*;
+
+    const PLAIN: Style = Style { colours: false, can_move: false, is_terminal: true, texts: &En };
 
     fn text(delta: &str) -> Event {
         Event::Text { delta: delta.into() }
@@ -353,7 +361,7 @@ mod tests {
 
     fn check(events: &[Event], wanted: &str) {
         let mut out = Vec::new();
-        let mut screen = Screen::new(&mut out, Style { colours: false, can_move: false, is_terminal: true });
+        let mut screen = Screen::new(&mut out, PLAIN);
         screen.begin("m/reply");
         for event in events {
             screen.show(event).unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::message::UiMessage;
+use annals_core::texts::{TerminalText, Texts};
 use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -64,17 +65,17 @@ impl Session {
     }
 
     /// Returns a description of the other side, for people.
-    pub(super) fn name(&self, model: &str) -> String {
+    pub(super) fn name(&self, model: &str, texts: &dyn Texts) -> String {
         match self {
             Self::Here(here) => {
                 // Only the settings of a running program tell its model.
                 let by = match here.own {
                     Some(_) => format!("{model},"),
-                    None => "Through the program that serves".to_owned(),
+                    None => texts.terminal(TerminalText::OtherProgram).to_owned(),
                 };
                 format!("{by} {}", here.config.data_dir.display())
             }
-            Self::Elsewhere(room) => room.name(),
+            Self::Elsewhere(room) => room.name(texts),
         }
     }
 

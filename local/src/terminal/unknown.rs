@@ -1,11 +1,12 @@
 //! Commands that do not exist, which are not sent to the model.
 
 use annals_core::command::Command;
+use annals_core::texts::Texts;
 
 use super::editor::all;
 
 /// Returns the note about `line` if it begins with a command that does not exist: those that it may have been meant to be.
-pub(super) fn command(line: &str) -> Option<String> {
+pub(super) fn command(line: &str, texts: &dyn Texts) -> Option<String> {
     let name = line.split_whitespace().next()?;
     let bare = name.strip_prefix('/')?;
     // A path is a text.
@@ -13,32 +14,29 @@ pub(super) fn command(line: &str) -> Option<String> {
         && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
     if !is_name
         || Command::parse(name, None).is_some()
-        || names().any(|known| known.eq_ignore_ascii_case(name))
+        || names(texts).any(|known| known.eq_ignore_ascii_case(name))
     {
         return None;
     }
     let typed = name.to_ascii_lowercase();
-    let begun: Vec<&str> = names().filter(|known| known.starts_with(&typed)).collect();
+    let begun: Vec<&str> = names(texts).filter(|known| known.starts_with(&typed)).collect();
     let near: Vec<&str> = if begun.is_empty() {
-        names().filter(|known| strsim::osa_distance(&typed, known) <= 2).collect()
+        names(texts).filter(|known| strsim::osa_distance(&typed, known) <= 2).collect()
     } else {
         begun
     };
-    let hint = if near.is_empty() {
-        "/help lists the commands.".to_owned()
-    } else {
-        format!("did you mean {}?", near.join(" or "))
-    };
-    Some(format!("There is no command {name}: {hint} Nothing was sent."))
+    Some(texts.no_such_command(name, &near))
 }
 
 /// Returns the names of all commands.
-fn names() -> impl Iterator<Item = &'static str> {
-    all().filter_map(|(usage, _)| usage.split_whitespace().next())
+fn names(texts: &dyn Texts) -> impl Iterator<Item = &'static str> {
+    all(texts).filter_map(|(usage, _)| usage.split_whitespace().next())
 }
 
 #[cfg(test)]
 mod tests {
+    use annals_core::texts::en::En;
+
     use super::*;
 
     #[test]
@@ -49,7 +47,7 @@ mod tests {
             ("/lin", "There is no command /lin: did you mean /link? Nothing was sent."),
             ("/frobnicate x", "There is no command /frobnicate: /help lists the commands. Nothing was sent."),
         ] {
-            assert_eq!(command(line).as_deref(), Some(hint), "{line}");
+            assert_eq!(command(line, &En).as_deref(), Some(hint), "{line}");
         }
         for text in [
             "hello",
@@ -64,7 +62,7 @@ mod tests {
             "//",
             "",
         ] {
-            assert_eq!(command(text), None, "{text}");
+            assert_eq!(command(text, &En), None, "{text}");
         }
     }
 }

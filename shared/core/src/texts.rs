@@ -30,6 +30,8 @@ pub trait Texts: Debug + Sync {
     fn colon(&self) -> &'static str;
     /// Separates what is said of a file.
     fn comma(&self) -> &'static str;
+    /// Ends a sentence that another one follows.
+    fn full_stop(&self) -> &'static str;
     /// Greets a person who opens the bot.
     fn welcome(&self) -> &'static str;
     /// Describes an option of a command of Discord, in at most 100 characters.
@@ -193,6 +195,85 @@ pub trait Texts: Debug + Sync {
     fn not_linked(&self) -> &'static str;
     /// Says that an operator made the link.
     fn linked_by_operator(&self) -> &'static str;
+
+    /// Returns what `annals chat` says at this place.
+    fn terminal(&self, text: TerminalText) -> &'static str;
+    /// Returns the syntax and the description of the commands of `annals chat` itself: of `/history` and `/quit`.
+    fn terminal_commands(&self) -> [(&'static str, &'static str); 2];
+    /// Says that there is no such command; `near` are those that may be meant.
+    fn no_such_command(&self, name: &str, near: &[&str]) -> String;
+    /// Says that a call failed.
+    fn call_failed(&self, tool: &str, error: &str) -> String;
+    /// Says that a call was denied.
+    fn call_denied(&self, tool: &str) -> String;
+    /// Says that a call waits, and how to decide in a shell.
+    fn call_waits(&self, tool: &str, id: &str) -> String;
+    /// Shows a file of a reply.
+    fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String;
+    /// Names the room of a conversation elsewhere, and the person.
+    fn in_room(&self, room: &str, person: &str) -> String;
+}
+
+/// A place at which `annals chat` says something of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TerminalText {
+    /// At the start: how to get help and to leave.
+    Welcome,
+    /// In place of the model's name, if another program answers.
+    OtherProgram,
+    /// While earlier messages are answered.
+    EarlierMessages,
+    /// While a reply is waited for.
+    Waiting,
+    /// While a summary is made.
+    SummingUp,
+    /// While the model reasons.
+    Thinking,
+    /// Before a summary.
+    SummedUp,
+    /// After a reply that was stopped.
+    Stopped,
+    /// Between an answer that broke off and the next one.
+    BrokeOff,
+    /// After the reason of a failure, before the next try.
+    OnceMore,
+    /// When the program has ended.
+    Reconnecting,
+    /// After the reason why a reply is not waited for.
+    AnsweredLater,
+    /// When a person does not wait for a reply.
+    NotWaiting,
+    /// After the list of commands: how to type.
+    HowToType,
+    /// How to decide about a call; the answer follows in the same line.
+    HowToDecide,
+    /// When a call is not asked about, since something was typed before.
+    TypedAhead,
+    /// When a call is not decided.
+    Undecided,
+}
+
+impl TerminalText {
+    /// All places.
+    pub const ALL: [Self; 17] = [
+        Self::Welcome,
+        Self::OtherProgram,
+        Self::EarlierMessages,
+        Self::Waiting,
+        Self::SummingUp,
+        Self::Thinking,
+        Self::SummedUp,
+        Self::Stopped,
+        Self::BrokeOff,
+        Self::OnceMore,
+        Self::Reconnecting,
+        Self::AnsweredLater,
+        Self::NotWaiting,
+        Self::HowToType,
+        Self::HowToDecide,
+        Self::TypedAhead,
+        Self::Undecided,
+    ];
 }
 
 /// An option of a command of Discord.

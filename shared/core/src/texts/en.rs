@@ -1,6 +1,6 @@
 //! English.
 
-use super::{CommandOption, FilesNotShown, NotShown, Spending, Texts, Whose, thousands};
+use super::{CommandOption, FilesNotShown, NotShown, Spending, TerminalText, Texts, Whose, thousands};
 use crate::command::name::CommandName;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
@@ -48,6 +48,9 @@ impl Texts for En {
     }
     fn comma(&self) -> &'static str {
         ", "
+    }
+    fn full_stop(&self) -> &'static str {
+        ". "
     }
     fn welcome(&self) -> &'static str {
         "Hello! Write to me and I will answer."
@@ -368,6 +371,58 @@ impl Texts for En {
     }
     fn linked_by_operator(&self) -> &'static str {
         "Whoever runs this bot has linked this channel, and only they can separate it."
+    }
+
+    fn terminal(&self, text: TerminalText) -> &'static str {
+        match text {
+            TerminalText::Welcome => "/help lists the commands, Ctrl-D leaves.",
+            TerminalText::OtherProgram => "Through the program that serves",
+            TerminalText::EarlierMessages => "answering earlier messages",
+            TerminalText::Waiting => "waiting",
+            TerminalText::SummingUp => "summing up",
+            TerminalText::Thinking => "thinking",
+            TerminalText::SummedUp => "summed up:",
+            TerminalText::Stopped => "stopped",
+            TerminalText::BrokeOff => "that broke off; once more",
+            TerminalText::OnceMore => "once more",
+            TerminalText::Reconnecting => "the program has ended; connecting again",
+            TerminalText::AnsweredLater => "If the message was stored, it is answered later.",
+            TerminalText::NotWaiting => "not waiting any longer; /history shows the result",
+            TerminalText::HowToType => {
+                "A line that ends with \\ goes on in the next. Ctrl-C stops an answer."
+            }
+            TerminalText::HowToDecide => "y allows it, n denies it, other text denies it with that reason: ",
+            TerminalText::TypedAhead => {
+                "it waits, since more was typed already: decide with /approve or /deny"
+            }
+            TerminalText::Undecided => "it waits: decide with /approve or /deny",
+        }
+    }
+    fn terminal_commands(&self) -> [(&'static str, &'static str); 2] {
+        [("/history [number]", "show the last messages"), ("/quit", "leave; so does Ctrl-D")]
+    }
+    fn no_such_command(&self, name: &str, near: &[&str]) -> String {
+        let hint = if near.is_empty() {
+            "/help lists the commands.".to_owned()
+        } else {
+            format!("did you mean {}?", near.join(" or "))
+        };
+        format!("There is no command {name}: {hint} Nothing was sent.")
+    }
+    fn call_failed(&self, tool: &str, error: &str) -> String {
+        format!("{tool} failed: {error}")
+    }
+    fn call_denied(&self, tool: &str) -> String {
+        format!("{tool} was not allowed")
+    }
+    fn call_waits(&self, tool: &str, id: &str) -> String {
+        format!("{tool} waits for approval: annals chat '/approve {id}', or /deny")
+    }
+    fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String {
+        format!("file {}, {media_type}, {url}", name.unwrap_or("without a name"))
+    }
+    fn in_room(&self, room: &str, person: &str) -> String {
+        format!("room {room}, as {person}")
     }
 }
 

@@ -96,7 +96,20 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         unlinked(),
         not_linked(),
         linked_by_operator(),
+        no_such_command(words, &[]),
+        no_such_command(words, &["/help", "/history"]),
+        call_failed(tool, words),
+        call_denied(tool),
+        call_waits(tool, words),
+        file_of_reply(None, words, words),
+        in_room(words, words),
     );
+    for text in TerminalText::ALL {
+        add!(terminal(text));
+    }
+    for (_, description) in texts.terminal_commands() {
+        all.push(("terminal_commands", description.to_owned()));
+    }
     for counted in [0, 1, number] {
         add!(compacted(counted, count));
     }
@@ -183,7 +196,9 @@ fn every_text_is_checked() {
     let arguments = Arguments { tool: "shop_refund".into(), words: "x".into(), number: 7 };
     let checked = all(Language::En.texts(), &arguments);
     // A mark and names of locales, which say nothing.
-    for method in methods.iter().filter(|method| !["colon", "comma", "discord_locales"].contains(method)) {
+    for method in
+        methods.iter().filter(|method| !["colon", "comma", "full_stop", "discord_locales"].contains(method))
+    {
         assert!(checked.iter().any(|(name, _)| name == method), "{method} is not checked");
     }
     assert!(methods.len() > 70, "{methods:?}");

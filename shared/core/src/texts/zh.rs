@@ -1,6 +1,6 @@
 //! 简体中文: Chinese, in simplified characters.
 
-use super::{CommandOption, FilesNotShown, NotShown, Spending, Texts, Whose, thousands};
+use super::{CommandOption, FilesNotShown, NotShown, Spending, TerminalText, Texts, Whose, thousands};
 use crate::command::name::CommandName;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
@@ -41,6 +41,9 @@ impl Texts for Zh {
     }
     fn comma(&self) -> &'static str {
         "，"
+    }
+    fn full_stop(&self) -> &'static str {
+        "。"
     }
     fn welcome(&self) -> &'static str {
         "你好！给我发消息，我会回答你。"
@@ -365,6 +368,54 @@ impl Texts for Zh {
     }
     fn linked_by_operator(&self) -> &'static str {
         "这个渠道的关联由机器人的管理者设置，只有他们可以解除。"
+    }
+
+    fn terminal(&self, text: TerminalText) -> &'static str {
+        match text {
+            TerminalText::Welcome => "输入 /help 查看命令，按 Ctrl-D 离开。",
+            TerminalText::OtherProgram => "通过正在运行的程序",
+            TerminalText::EarlierMessages => "正在回答之前的消息",
+            TerminalText::Waiting => "等待回答",
+            TerminalText::SummingUp => "正在整理摘要",
+            TerminalText::Thinking => "思考中",
+            TerminalText::SummedUp => "摘要：",
+            TerminalText::Stopped => "已停止",
+            TerminalText::BrokeOff => "回答中断了，再试一次",
+            TerminalText::OnceMore => "再试一次",
+            TerminalText::Reconnecting => "程序已结束，正在重新连接",
+            TerminalText::AnsweredLater => "如果消息已经存储，稍后会得到回答。",
+            TerminalText::NotWaiting => "不再等待，可以用 /history 查看结果",
+            TerminalText::HowToType => "行末的 \\ 表示下一行继续。按 Ctrl-C 停止回答。",
+            TerminalText::HowToDecide => "y 允许，n 拒绝，其他文字作为拒绝的理由：",
+            TerminalText::TypedAhead => "已经输入了别的内容，请求先保留：用 /approve 或 /deny 决定",
+            TerminalText::Undecided => "请求先保留：用 /approve 或 /deny 决定",
+        }
+    }
+    fn terminal_commands(&self) -> [(&'static str, &'static str); 2] {
+        [("/history [条数]", "显示最近的消息"), ("/quit", "离开，也可以按 Ctrl-D")]
+    }
+    fn no_such_command(&self, name: &str, near: &[&str]) -> String {
+        let hint = if near.is_empty() {
+            "输入 /help 查看命令。".to_owned()
+        } else {
+            format!("你是想输入 {} 吗？", near.join(" 或 "))
+        };
+        format!("没有 {name} 这个命令：{hint}没有发送任何内容。")
+    }
+    fn call_failed(&self, tool: &str, error: &str) -> String {
+        format!("{tool} 失败：{error}")
+    }
+    fn call_denied(&self, tool: &str) -> String {
+        format!("{tool} 未获允许")
+    }
+    fn call_waits(&self, tool: &str, id: &str) -> String {
+        format!("{tool} 等待批准：annals chat '/approve {id}'，或者 /deny")
+    }
+    fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String {
+        format!("文件：{}，{media_type}，{url}", name.unwrap_or("未命名"))
+    }
+    fn in_room(&self, room: &str, person: &str) -> String {
+        format!("房间 {room}，身份 {person}")
     }
 }
 
