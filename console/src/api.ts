@@ -49,14 +49,15 @@ export interface Span {
   outputTokens?: number;
   error?: string;
 }
+interface PromptText { text: string | null; exact: boolean }
 export interface Turn {
   id: string;
   start: number;
   requests: number;
   spans: Span[];
   dropped: number;
-  /** Messages of the prompt, made again from the history; `exact` if they are those that were sent. */
-  prompt: { messages: Message[]; exact: boolean } | null;
+  /** The first prompt, made again from what is there now; `exact` if it is what was sent. The rest is null in old turns. */
+  prompt: { messages: Message[]; exact: boolean; system: PromptText | null; memory: PromptText | null; tools: { names: string[]; more: number } | null } | null;
 }
 
 export interface Key { name: string; admin: boolean }

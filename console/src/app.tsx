@@ -6,7 +6,6 @@ import { Live } from './live';
 import { ChatList, NO_FILTER, useChats } from './list';
 import { nameOf } from './names';
 import { Outbox } from './outbox';
-import { isHere } from './poll';
 import { go, href, useRoute } from './route';
 import { type Session, SessionContext, drop, hasOutbox, isWellKnown, restored, useSession } from './session';
 import { Shortcuts } from './shortcuts';
@@ -83,7 +82,7 @@ function Console() {
   const hasUnsent = useUnsentChats() !== '';
   const route = useRoute();
   const [filter, setFilter] = useState(NO_FILTER);
-  const { chats, more, problem, again } = useChats(api, key.admin, filter);
+  const { chats, query, more, problem, again } = useChats(api, key.admin, filter);
   const [isJumping, setJumping] = useState(false);
   const chat = route.at === 'chat' ? route.chat : null;
   const listed = chats?.find(listed => listed.chatKey === chat);
@@ -131,7 +130,7 @@ function Console() {
               <Icon name="outbox" />
             </a>
           )}
-          {isHere && key.admin && (
+          {key.admin && (
             <a className="button icon" href={href({ at: 'status' })} aria-label={texts.statusPage} aria-current={route.at === 'status' ? 'page' : undefined}>
               <Icon name="status" />
             </a>
@@ -150,7 +149,7 @@ function Console() {
             </Button>
           )}
         </header>
-        <ChatList chats={chats} more={more} problem={problem} current={chat} isAdmin={key.admin} filter={filter} onFilter={setFilter} />
+        <ChatList chats={chats} query={query} more={more} problem={problem} current={chat} isAdmin={key.admin} filter={filter} onFilter={setFilter} />
       </div>
       <Shortcuts chats={chats} isJumping={isJumping} onJump={setJumping} />
       {route.at === 'home' && <Welcome isEmpty={chats?.length === 0 && key.admin && filter === NO_FILTER} onStart={start} />}

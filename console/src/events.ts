@@ -3,7 +3,7 @@ import { isToolUIPart, getToolName } from 'ai';
 import { type Api, type ListedChat, type Message, type Page, ofChat } from './api';
 import { nameOf, platformOf, textOf } from './names';
 
-export type Kind = 'arrived' | 'edited' | 'answered' | 'waiting' | 'delivered' | 'notDelivered' | 'failed';
+export type Kind = 'arrived' | 'edited' | 'answered' | 'waiting' | 'delivered' | 'notDelivered' | 'failed' | 'takenOver' | 'handedBack';
 export interface Event {
   at: number;
   kind: Kind;
@@ -130,6 +130,7 @@ function eventsOf(message: Message): [Kind, number, string][] {
   // The reply that sends an operator's message tells of it.
   if (!meta || meta.kind === 'summary' || meta.dispatch) return [];
   const text = shortened(message);
+  if (meta.takeover) return [[meta.takeover === 'begun' ? 'takenOver' : 'handedBack', meta.ts, text]];
   if (message.role === 'user') return [[meta.kind === 'revision' ? 'edited' : 'arrived', meta.ts, text]];
   const at = meta.sentAt ?? meta.ts;
   if (meta.kind === 'notice') {

@@ -72,7 +72,7 @@ export function useChats(api: Api, isAllowed: boolean, filter: Filter) {
       setProblem(Problem.from(error));
     }
   };
-  return { chats: known?.chats ?? null, more: known?.before ? more : null, problem: problem ?? poll.problem, again: poll.again };
+  return { chats: known?.chats ?? null, query: known?.query ?? '', more: known?.before ? more : null, problem: problem ?? poll.problem, again: poll.again };
 }
 
 /** The chats that are loaded. */
@@ -104,6 +104,8 @@ function joined(known: Known | null, page: Chats, query: string): Known {
 
 interface Props {
   chats: ListedChat[] | null;
+  /** What `chats` are narrowed to. */
+  query: string;
   more: (() => Promise<void>) | null;
   problem: ReturnType<typeof usePoll>['problem'];
   current: string | null;
@@ -112,7 +114,7 @@ interface Props {
   onFilter: (filter: Filter) => void;
 }
 
-export function ChatList({ chats, more, problem, current, isAdmin, filter, onFilter }: Props) {
+export function ChatList({ chats, query, more, problem, current, isAdmin, filter, onFilter }: Props) {
   const isFiltered = queryOf(filter) !== '';
   const [isLoading, setLoading] = useState(false);
   const load = async () => {
@@ -142,7 +144,8 @@ export function ChatList({ chats, more, problem, current, isAdmin, filter, onFil
       {!isAdmin && <p className="empty">{texts.ownAlone}</p>}
       <Unsent current={current} />
       {isAdmin && chats?.length === 0 && <p className="empty">{isFiltered ? texts.noneFits : texts.noChats}</p>}
-      <ul>
+      {/* Another list is removed as a whole, which takes much less than removing its rows one by one. */}
+      <ul key={query}>
         {chats?.map(chat => (
           <li key={chat.chatKey}>
             <Row chat={chat} isCurrent={chat.chatKey === current} today={today} />

@@ -43,6 +43,20 @@ export function TurnSteps({ chat, message }: { chat: string; message: Message })
       {turn.prompt && (
         <details>
           <summary>{texts.prompt(turn.prompt.messages.length, turn.prompt.exact)}</summary>
+          {(['system', 'memory'] as const).map(part => {
+            const given = turn.prompt?.[part];
+            return given && (given.text !== null || !given.exact) ? (
+              <p key={part} className="plain">
+                <b>{texts.promptParts[part]}</b> {!given.exact && <span className="warn">{texts.promptOther}</span>} {given.text}
+              </p>
+            ) : null;
+          })}
+          {turn.prompt.tools && turn.prompt.tools.names.length > 0 && (
+            <p>
+              <b>{texts.promptParts.tools}</b> {turn.prompt.tools.names.join(', ')}
+              {turn.prompt.tools.more > 0 && ` +${turn.prompt.tools.more}`}
+            </p>
+          )}
           <ol>
             {turn.prompt.messages.map(message => (
               <li key={message.id}>

@@ -80,6 +80,22 @@ test('what another operator has is said, also in Chinese, in the dark and on a p
   }, { locale: 'zh-CN', colorScheme: 'dark', size: [390, 800] });
 });
 
+test('in Chinese, an operator takes a chat over, writes as the bot, and hands it back', async () => {
+  await at(async page => {
+    await page.getByRole('button', { name: '接管' }).click();
+    await page.getByText('你（ops）已接管此聊天。').waitFor();
+    const box = page.getByLabel('以机器人身份写给 Mei');
+    await box.fill('明天送到。');
+    await page.getByRole('button', { name: '发送' }).click();
+    await until('Telegram has it', () => platform.sent.at(-1).text === '明天送到。');
+    await page.getByRole('article', { name: 'ops' }).last().getByText('人工').waitFor();
+    await sound(page, 'written as the bot');
+    await page.getByRole('button', { name: '交还' }).click();
+    await page.getByRole('button', { name: '接管' }).waitFor();
+    await page.locator('.timeline').getByText('ops 交还了聊天').last().waitFor();
+  }, { locale: 'zh-CN' });
+});
+
 /** The rows of the table, each as its cells, and the last one with the totals. */
 const numbers = page => page.locator('.numbers tbody tr, .numbers tfoot tr').evaluateAll(rows => rows.map(({ cells }) => [...cells].map(cell => cell.innerText)));
 
@@ -174,6 +190,26 @@ test('a reply without a price and a chat that is too long are said, in Chinese, 
     await sound(page, 'chats, dark and narrow');
     if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/usage-zh.png` });
   }, { url: `${app.base}/#/usage`, locale: 'zh-CN', colorScheme: 'dark', size: [390, 800] });
+});
+
+test('forty pages of chats are added up, and further ones when that is asked for', async () => {
+  await at(async page => {
+    let asked = 0;
+    const row = { name: 'garden', replies: 1, inputTokens: 10, outputTokens: 2, cachedInputTokens: 0, cost: 0.5, unpricedReplies: 0 };
+    await page.route('**/v1/usage?**', route => {
+      const before = new URL(route.request().url()).searchParams.get('before');
+      assert.equal(before, asked === 0 ? null : `${asked}`);
+      asked += 1;
+      return route.fulfill({ json: { rows: [row], cut: [], before: asked < 45 ? `${asked}` : null } });
+    });
+    await page.getByRole('link', { name: 'Usage' }).click();
+    await page.getByText('the sums of the 1,000 chats with the latest messages').waitFor();
+    assert.equal(asked, 40);
+    assert.deepEqual((await numbers(page)).at(-1).slice(0, 2), ['Total', '40']);
+    await page.locator('main').getByRole('button', { name: 'More chats' }).click();
+    await until('all are added up', async () => (await numbers(page)).at(-1)[1] === '45');
+    assert.deepEqual([asked, await page.getByText('the chats with the latest messages').count()], [45, 0]);
+  });
 });
 
 test('a key that is no admin’s is told so, and nothing is asked', async () => {

@@ -36,6 +36,24 @@ test('the checks are for admins, and are not made for each request', async () =>
   assert(!JSON.stringify(one.body).includes('wrong-key') && !JSON.stringify(one.body).includes('ops-secret'));
 });
 
+for (const [locale, title, says] of [['en-GB', 'Status', 'A stack does not check itself: annals doctor'], ['zh-CN', '状态', '部署的应用不检查自身']]) {
+  test(`of a stack, the page says what checks it, ${locale}`, async () => {
+    const { page, complaints, close } = await open(browser, app.base, { locale, reducedMotion: 'reduce' });
+    // As a stack answers, which has no such route.
+    const missing = await app.call('GET', '/local/nothing');
+    assert.equal(missing.status, 404);
+    await page.route('**/local/status', route => route.fulfill({ status: 404, json: missing.body }));
+    await page.locator('input[type=password]').fill('ops-secret');
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: title }).click();
+    await page.getByText(says).waitFor();
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);
+    assert.deepEqual(complaints, []);
+    await close();
+  });
+}
+
 for (const [locale, name, title, colorScheme, width] of [['en-GB', 'API key', 'Status', 'light', 1440], ['en-GB', 'API key', 'Status', 'dark', 390], ['zh-CN', 'API 密钥', '状态', 'dark', 1440]]) {
   test(`the page shows faults first, and axe finds nothing, ${locale} ${colorScheme} ${width}`, async () => {
     const { page, complaints, close } = await open(browser, app.base, { size: [width, 844], locale, colorScheme, reducedMotion: 'reduce' });

@@ -439,12 +439,20 @@ test('a reply tells how it was made', async () => {
   for (const [colorScheme, size] of [['light', [1440, 900]], ['dark', [390, 844]]]) {
     await at(url, async page => {
       const button = page.getByRole('button', { name: 'How this answer was made' });
+      await page.route('**/turns/**', async route => {
+        const response = await route.fetch();
+        const { prompt, ...turn } = await response.json();
+        assert.deepEqual(prompt.system, { text: null, exact: true });
+        await route.fulfill({ response, json: { ...turn, prompt: { ...prompt, system: { text: 'You keep a garden.', exact: false } } } });
+      });
       await button.click();
       const table = page.getByRole('table', { name: /^1 request to models, .* in all$/ });
       await table.getByRole('rowheader', { name: /^model openai:garden-1 first token after \d/ }).waitFor();
       await table.getByRole('rowheader', { name: 'in the queue' }).waitFor();
       await page.getByText('Prompt of 1 message, as it was sent').click();
       await page.getByRole('listitem').filter({ hasText: /^user How tall are beans\?$/ }).waitFor();
+      await page.getByText('system prompt as it is now, which is not as it was sent: You keep a garden.').waitFor();
+      await page.getByText('tools memory_search, memory_save, memory_forget').waitFor();
       const { violations } = await new AxeBuilder({ page }).options({ resultTypes: ['violations'] }).analyze();
       assert.deepEqual(violations.map(({ id, nodes }) => `${id} ${nodes.map(node => node.html.slice(0, 160))}`), []);
       assert(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), 'nothing is wider than the window');

@@ -116,6 +116,8 @@ export const en = {
   // The status
   statusPage: 'Status',
   statusWhy: 'What annals doctor checks, of this program.',
+  statusOfStack:
+    'A stack does not check itself: annals doctor, with its settings and your AWS profile, checks its table, bucket, queue, webhooks and model. Its alarms tell of failures. Chats whose replies did not arrive are in the list under **failed**.',
   findings: 'Results of the checks',
   checking: 'Checking',
   checkAgain: 'Check again',
@@ -134,6 +136,7 @@ export const en = {
   noEvents: 'Nothing has happened yet.',
   eventKinds: {
     arrived: 'arrived', edited: 'edited', answered: 'answered', waiting: 'waits for approval', delivered: 'delivered', notDelivered: 'not delivered', failed: 'failed',
+    takenOver: 'taken over', handedBack: 'handed back',
   },
 
   // Tokens and money
@@ -273,6 +276,8 @@ export const en = {
   turnTotal: (requests: number, total: string) => `${plural(requests, 'request')} to models, ${total} in all`,
   turnMore: (n: number) => `${plural(n, 'further step')} not stored`,
   firstToken: (after: string) => `first token after ${after}`,
+  promptParts: { system: 'system prompt', memory: 'memory', tools: 'tools' },
+  promptOther: 'as it is now, which is not as it was sent:',
   prompt: (n: number, isExact: boolean) =>
     `Prompt of ${messages(n)}, ${isExact ? 'as it was sent' : 'made again from what is left: not exactly what was sent'}`,
   usageWhy: 'Tokens in and out, as the model counts them',

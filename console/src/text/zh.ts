@@ -105,6 +105,8 @@ export const zh: Texts = {
 
   statusPage: '状态',
   statusWhy: '对本程序进行的检查，与 annals doctor 相同（结果为英文）。',
+  statusOfStack:
+    '部署的应用不检查自身：用它的设置和你的 AWS 配置运行 annals doctor，会检查数据表、存储桶、队列、webhook 和模型。故障由告警通知。回复未送达的聊天可以在列表中按**失败**筛选。',
   findings: '检查结果',
   checking: '正在检查',
   checkAgain: '重新检查',
@@ -122,6 +124,7 @@ export const zh: Texts = {
   noEvents: '还没有发生任何事。',
   eventKinds: {
     arrived: '收到', edited: '已编辑', answered: '已回答', waiting: '等待批准', delivered: '已送达', notDelivered: '未送达', failed: '失败',
+    takenOver: '已接管', handedBack: '已交还',
   },
 
   usagePage: '用量',
@@ -253,6 +256,8 @@ export const zh: Texts = {
   turnTotal: (requests, total) => `对模型的请求 ${count(requests)} 次，共 ${total}`,
   turnMore: n => `另有 ${count(n)} 个步骤未保存`,
   firstToken: after => `${after} 后出现首个 token`,
+  promptParts: { system: '系统提示词', memory: '记忆', tools: '工具' },
+  promptOther: '现在的内容，与发送时不同：',
   prompt: (n, isExact) => `提示词：${messages(n)}，${isExact ? '与发送时一致' : '由现存内容重建，与发送时不完全一致'}`,
   usageWhy: '输入和输出的 token 数，由模型计数',
   leftOutFor: n => `这次回答略去了 ${messages(n)}`,
