@@ -53,7 +53,7 @@ export function TurnSteps({ chat, message }: { chat: string; message: Message })
           })}
           {turn.prompt.tools && turn.prompt.tools.names.length > 0 && (
             <p>
-              <b>{texts.promptParts.tools}</b> {turn.prompt.tools.names.join(', ')}
+              <b>{texts.promptParts.tools}</b> <code>{turn.prompt.tools.names.join(', ')}</code>
               {turn.prompt.tools.more > 0 && ` +${turn.prompt.tools.more}`}
             </p>
           )}

@@ -35,8 +35,12 @@ export class Model {
     return model;
   }
 
-  async #answer(response, { messages, tools }) {
-    if (this.refuses) return response.writeHead(this.refuses, { 'content-type': 'application/json' }).end('{"error":{"message":"refused"}}');
+  async #answer(response, body) {
+    const json = (status, value) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+    if (this.refuses) return json(this.refuses, { error: { message: 'refused' } });
+    // The list of models, for the checks of the program.
+    if (body === undefined) return json(200, { data: [{ id: 'garden-1' }] });
+    const { messages, tools } = body;
     this.asked.push(messages.filter(message => message.role !== 'system').map(text));
     const chunk = (delta, finish_reason = null) =>
       response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`);

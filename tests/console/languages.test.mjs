@@ -37,7 +37,7 @@ async function signIn(page, label, key = 'ops-secret') {
 
 /** Names, ids and terms that are the same in every language, and what a platform says. */
 const NAMES =
-  /\b(telegram:chat:42|m\d\/reply|Annals|API|HTTP|ALLOW_FROM|ALLOW_CHATS|ChatKey|openapi\.json|Telegram|Lark|Discord|Web|token|id|ops|app|JSONL|Markdown|Mac|Ctrl|Shift|Enter|Escape|MB|KB|JPEG|PNG|GIF|WebP|preference|annals|openai:garden-1|dot\.png|film\.mp4|reset|console-[\d-]+)\b|Forbidden: bot was blocked by the user|\/compact\b/g;
+  /\b(telegram:chat:42|m\d\/reply|Annals|API|HTTP|ALLOW_FROM|ALLOW_CHATS|ChatKey|openapi\.json|Telegram|Lark|Discord|Web|token|ms|doctor|id|ops|app|JSONL|Markdown|Mac|Ctrl|Shift|Enter|Escape|MB|KB|JPEG|PNG|GIF|WebP|preference|annals|openai:garden-1|dot\.png|film\.mp4|reset|console-[\d-]+)\b|Forbidden: bot was blocked by the user|\/compact\b/g;
 
 /** Texts of the page, visible or for a screen reader, in which Latin letters are left when the names are taken out. */
 const english = page =>
@@ -48,7 +48,7 @@ const english = page =>
     for (let node = walk.nextNode(); node; node = walk.nextNode()) {
       const element = node.nodeType === Node.TEXT_NODE ? node.parentElement : node;
       // Ids, calls of the API, and what the server answers.
-      if (element.closest('code, pre, kbd, noscript, script, .notice, time')) continue;
+      if (element.closest('code, pre, kbd, noscript, script, .notice, time, .finding b, .finding .plain, .steps .plain')) continue;
       const texts = node.nodeType === Node.TEXT_NODE ? [node.data] : ['aria-label', 'title', 'placeholder', 'alt'].map(name => node.getAttribute(name) ?? '');
       for (const text of texts) if (/[A-Za-z]{2,}/.test(own(text))) found.push(text.trim());
     }
@@ -65,6 +65,16 @@ const VIEWS = {
     await page.getByText('模型从这里开始看到').waitFor();
     await page.getByRole('checkbox', { name: '已完成' }).first().waitFor({ state: 'attached' });
     await page.getByRole('button', { name: /条消息的摘要/ }).first().click();
+  },
+  async '步骤'(page) {
+    await page.goto(app.url(ROOM));
+    await page.getByRole('button', { name: '这条回答是怎样生成的' }).last().click();
+    await page.getByText('与发送时一致').click();
+    await page.locator('.steps').getByText('工具').first().waitFor();
+  },
+  async '状态'(page) {
+    await page.goto(`${app.base}/#/status`);
+    await page.locator('.finding').first().waitFor();
   },
   async '未送达'(page) {
     await page.goto(app.url(TELEGRAM));
@@ -218,7 +228,7 @@ for (const colorScheme of ['light', 'dark']) {
     test(`axe finds nothing in Chinese, ${colorScheme} ${size[0]}`, async () => {
       const { page, close } = await open(browser, app.base, { locale: 'zh-CN', colorScheme, size, reducedMotion: 'reduce' });
       await signIn(page, 'API 密钥');
-      const names = size[0] > 500 ? ['首页', '聊天', '未送达', '实时', '归档', '记忆', '重置'] : ['首页', '聊天', '未送达', '实时', '记忆'];
+      const names = size[0] > 500 ? ['首页', '聊天', '步骤', '状态', '未送达', '实时', '归档', '记忆', '重置'] : ['首页', '聊天', '未送达', '实时', '记忆'];
       for (const name of names) {
         if (size[0] < 500 && name === '聊天') await page.goto(app.url(ROOM));
         else await VIEWS[name](page);
