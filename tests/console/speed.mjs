@@ -72,7 +72,11 @@ while (await more.count()) await next();
 await step(list.page, 'six seconds with all 2,000 in the list', () => list.page.waitForTimeout(5_000));
 await step(list.page, 'open a chat', async () => (await rows.nth(1_000).click(), await list.page.locator('.bubble').first().waitFor()));
 await step(list.page, 'filter the list', async () => (await list.page.getByRole('searchbox').first().fill('chat:1234'), await until('one is left', async () => (await rows.count()) <= 1)));
+const at = path => list.page.goto(`${many.base}/#/${path}`);
+await step(list.page, 'open Live', async () => (await at('live'), await list.page.locator('.events li').first().waitFor()));
+await step(list.page, 'open Usage', async () => (await at('usage'), await list.page.getByText('the sums of').or(list.page.locator('.usage .empty')).first().waitFor({ timeout: 120_000 })));
 await list.close();
+await request(many, '/v1/usage?limit=25');
 for (const query of ['limit=50', 'limit=50&context=true', 'limit=50&q=chat:1234', 'limit=50&state=failed']) await request(many, `/v1/chats?${query}`);
 many.end();
 
