@@ -29,6 +29,10 @@ deny:
 ai-sdk:
     tests/ai-sdk/run
 
+# The tools of real MCP servers: the official reference server and fastmcp
+mcp *args:
+    tests/mcp/run {{ args }}
+
 # The TypeScript client: built, packed, and driven against the program
 client:
     tests/client/run
@@ -62,6 +66,7 @@ api *args:
 web:
     tests/schemathesis/run
     tests/ai-sdk/run
+    tests/mcp/run
     tests/client/run
     console/build --check
     tests/console/run

@@ -22,6 +22,10 @@ export class Model {
   pause = async () => {};
   /** What it says to a request, by what a person said last and the system part; nothing is an answer that it makes itself. */
   says = () => undefined;
+  /** What its next answers call, each `async () => [[tool, input], …]`; after them it answers by what is said. */
+  script = [];
+  /** The tools that each request offers. */
+  offered = [];
   /** The tokens that it counts for each answer, as `usage`. */
   counts = undefined;
   /** The status of a model that refuses every request. */
@@ -42,6 +46,8 @@ export class Model {
     if (body === undefined) return json(200, { data: [{ id: 'garden-1' }] });
     const { messages, tools } = body;
     this.asked.push(messages.filter(message => message.role !== 'system').map(text));
+    this.offered.push((tools ?? []).map(tool => tool.function));
+    const scripted = await this.script.shift()?.();
     const chunk = (delta, finish_reason = null) =>
       response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta, finish_reason }] })}\n\n`);
     response.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -51,6 +57,12 @@ export class Model {
     const said = text(messages.findLast(message => message.role === 'user')).replaceAll(/<\/?(?:message|event)[^>]*>/g, '');
     const wanted = /^(look|refund)/.exec(said)?.[0];
     const tool = tools?.find(tool => tool.function.name === { look: 'shop_lookup', refund: 'shop_refund' }[wanted]);
+    if (scripted) {
+      const calls = scripted.map(([name, input], index) => ({ index, id: `call_${++this.#answers}`, type: 'function', function: { name, arguments: JSON.stringify(input) } }));
+      chunk({ tool_calls: calls });
+      chunk({}, 'tool_calls');
+      return response.end('data: [DONE]\n\n');
+    }
     if (last.role === 'user' && /think/.test(said)) chunk({ reasoning_content: 'Beans, ' }), chunk({ reasoning_content: 'I think.' });
     if (last.role === 'user' && tool !== undefined) {
       chunk({ content: 'Let me see.' });

@@ -22,7 +22,7 @@ pub(crate) async fn start_with_shop(fields: &Value) -> (McpServer, TestApp) {
     (shop, app)
 }
 
-fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
+pub(crate) fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
     TestApp::builder().telegram().model_of(model).set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
 }
 
@@ -205,6 +205,78 @@ async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
     assert_eq!(told[0], ("output-error".into(), json!(late)));
     assert_eq!(told[1].0, "output-available");
     assert_eq!(app.last_sent().text, "You said: Go.");
+    app.finish().await;
+}
+
+/// Without a new connection, the server of a lost one would be asked in vain for the rest of the turn.
+#[tokio::test]
+async fn a_call_after_one_that_took_too_long_has_a_connection_of_its_own() {
+    let (shop, app) = start_with_shop(&json!({"timeoutSecs": 2})).await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    app.handle_as_time_passes(private(42, 1, "Go.")).await;
+    let told = results(&app, CHAT).await;
+    assert_eq!((told[0].0.as_str(), told[1].0.as_str()), ("output-error", "output-available"), "{told:?}");
+    assert_eq!(shop.sessions(), 3, "one for the list, one for each of the calls");
+    assert_eq!(shop.refusals(), [""; 0]);
+    app.finish().await;
+}
+
+/// The official reference server refuses a session that it has lost with an error without an id.
+#[tokio::test]
+async fn a_lost_session_fails_one_call_and_the_next_call_opens_another() {
+    let (shop, app) = start_with_shop(&json!({})).await;
+    shop.lose_sessions_after(1);
+    for _ in 0..3 {
+        app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    }
+    // No time passes, so nothing waits for a timeout.
+    app.ada_says(1, "Where is my order?").await;
+    let told = results(&app, CHAT).await;
+    let found = ("output-available".to_owned(), json!({"order": "A1", "total": 12.5}));
+    let refused = "the tool refused the call: Bad Request: No valid session ID provided";
+    assert_eq!(told, [found.clone(), ("output-error".into(), json!(refused)), found]);
+    assert_eq!((shop.carried_out().len(), shop.sessions()), (2, 3));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_a_server_adds_during_a_turn_is_offered_by_the_next_request_of_that_turn() {
+    let (shop, app) = start_with_shop(&json!({})).await;
+    let schema = json!({"type": "object", "properties": {}});
+    shop.add_when_called("lookup", json!({"name": "track", "description": "Tracks.", "inputSchema": schema}));
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    app.model().answer_tools(&[("shop_track", json!({}))]);
+    app.ada_says(1, "Where is my order?").await;
+    let requests = app.model().requests();
+    assert!(!offered(&requests[0]).contains(&"shop_track"));
+    let before = offered(&requests[0]).len();
+    assert_eq!(offered(&requests[1])[before..], ["shop_track"], "the others stay in their order");
+    assert_eq!(results(&app, CHAT).await[1], ("output-available".into(), json!("done")));
+    assert_eq!((shop.sessions(), shop.lists()), (2, 2), "listed again by the connection of the turn");
+    app.ada_says(2, "Thanks.").await;
+    assert!(offered(&app.last_request()).contains(&"shop_track"));
+    assert_eq!(shop.lists(), 3, "and by the next turn");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_a_task_is_not_offered() {
+    let shop = McpServer::start().await;
+    shop.speak("2025-11-25");
+    let schema = json!({"type": "object", "properties": {}});
+    for support in ["required", "optional", "forbidden"] {
+        shop.offer(json!({"name": support, "inputSchema": schema, "execution": {"taskSupport": support}}));
+    }
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_optional", json!({}))]);
+    app.ada_says(1, "Go.").await;
+    let request = &app.model().requests()[0];
+    let offered = offered(request);
+    assert_eq!(offered[offered.len() - 2..], ["shop_optional", "shop_forbidden"], "{offered:?}");
+    assert!(!offered.contains(&"shop_required"));
+    assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("done"))]);
+    assert_eq!(shop.refusals(), [""; 0]);
     app.finish().await;
 }
 

@@ -64,13 +64,19 @@ pub(crate) async fn ask(
     let mut model = &agent.model;
     let mut window = Window::new(agent, offered);
     let mut prepared: Option<Prepared> = None;
-    let mut shortens = false;
+    let (mut shortens, mut has_called) = (false, false);
     let time_out = agent.clock.sleep(asking.until.since(agent.clock.now()));
     tokio::pin!(time_out);
     loop {
         let asked = tokio::select! {
             // On the heap: it is a long way through.
             asked = Box::pin(async {
+                if std::mem::take(&mut has_called)
+                    && let Some(session) = &session
+                {
+                    let (head, request_tokens) = (&turn.lease.head, window.request_tokens);
+                    window.offered.renew(session, &agent.history, head, request_tokens).await;
+                }
                 // Calls are not made again, so their results are shortened first.
                 if std::mem::take(&mut shortens) && !rounds.shorten_results() {
                     let tokens = prepared.take().map_or(u32::MAX, |prepared| prepared.seen.tokens);
@@ -89,7 +95,10 @@ pub(crate) async fn ask(
             }
         };
         let error = match asked {
-            Ok(Round::Calls) => continue,
+            Ok(Round::Calls) => {
+                has_called = true;
+                continue;
+            }
             Ok(Round::End) => {
                 let message = rounds.take_message(model.name());
                 let texts = turn.texts(agent.language);
@@ -211,6 +220,8 @@ struct Window {
     policy: Policy,
     /// Maximum tokens of the unanswered messages, which are shortened last.
     unanswered_budget: u32,
+    /// Tokens of a request of which tools may take their share.
+    request_tokens: u32,
     offered: Offered,
     images: Images,
 }
@@ -232,6 +243,7 @@ impl Window {
         Self {
             policy: agent.policy(tokens),
             unanswered_budget: window.saturating_sub(agent.prompt_tokens()).saturating_sub(tokens),
+            request_tokens: window,
             offered,
             images: Images::default(),
         }
@@ -277,7 +289,7 @@ impl Window {
         self.images.halve();
         let budget = share(self.policy.token_budget.min(tokens));
         self.policy.token_budget = budget;
-        self.unanswered_budget = budget;
+        (self.unanswered_budget, self.request_tokens) = (budget, budget);
         self.offered.fit(budget);
         // The context of a paused reply is not compacted for it, but for the next turn.
         if let Scope::New { read_from } = scope

@@ -1,20 +1,24 @@
 //! External tools: MCP servers over streamable HTTP, as `TOOLS` names them.
 //!
 //! Nothing is done at start. A turn that may call tools requests each server's list, all at once, unless the last one is
-//! fresh (`FRESH`); a call opens a connection, which lasts for the turn, since a function is frozen between two. A server
-//! that does not answer offers its tools as they were last known, or none; the model is told, and for a while (`PAUSE`) no
-//! turn waits for that server.
+//! fresh (`FRESH`); a call opens a connection, which lasts for the turn, since a function is frozen between two, or until a
+//! call fails otherwise than by the tool's own result: the server may have lost the session. A server that does not answer
+//! offers its tools as they were last known, or none; the model is told, and for a while (`PAUSE`) no turn waits for that
+//! server. If a server says during a turn that its tools have changed, the next request offers what it lists then.
 //!
 //! Names, descriptions and results of tools are passed on within bounds.
 //!
 //! *Invariant:* no header's value, no address, no input and no result of a tool is in an error or a log.
 
+mod http;
 mod listed;
 mod result;
 mod schema;
+mod session;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
@@ -25,20 +29,17 @@ use annals_io::tls;
 use annals_store::history::History;
 use futures::future::join_all;
 use reqwest::header::{HeaderName, HeaderValue};
-use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, Implementation,
-    PaginatedRequestParams,
-};
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams};
 use rmcp::service::{RoleClient, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use secrecy::ExposeSecret;
-use serde_json::Value;
-use tokio::sync::{Mutex, OnceCell};
+use tokio::sync::Mutex;
 
+use self::http::Http;
 pub(crate) use self::listed::External;
 use self::listed::external;
-use crate::tools::result::Output;
+pub(crate) use self::session::Session;
 
 /// Time for which a list of tools is used.
 const FRESH: Duration = Duration::from_mins(5);
@@ -82,7 +83,27 @@ pub(crate) struct ServerTools {
     pub(crate) unreachable: Vec<String>,
 }
 
-type ServerConnection = RunningService<RoleClient, ClientConfig>;
+impl ServerTools {
+    /// Adds `tools`, under names other than the `taken` ones.
+    fn add(&mut self, tools: impl IntoIterator<Item = External>, taken: &mut HashSet<String>) {
+        for mut tool in tools {
+            // A server `memory` may have a `search`.
+            if taken.contains(&tool.tool.name) {
+                tool.rename();
+            }
+            if taken.insert(tool.tool.name.clone()) {
+                self.tools.push(tool);
+            }
+        }
+    }
+}
+
+/// A connection to a server.
+struct ServerConnection {
+    service: RunningService<RoleClient, ClientConfig>,
+    /// True if the server has said that its tools have changed, and they have not been listed since.
+    has_changed: Arc<AtomicBool>,
+}
 
 impl Servers {
     /// Returns the servers of `config`. Does no work.
@@ -100,15 +121,7 @@ impl Servers {
         let mut offer = ServerTools::default();
         let mut taken: HashSet<String> = taken.iter().map(|name| (*name).to_owned()).collect();
         for (server, (tools, answers)) in self.all.iter().zip(lists) {
-            for mut tool in tools.iter().flat_map(|tools| tools.iter().cloned()) {
-                // A server `memory` may have a `search`.
-                if taken.contains(&tool.tool.name) {
-                    tool.rename();
-                }
-                if taken.insert(tool.tool.name.clone()) {
-                    offer.tools.push(tool);
-                }
-            }
+            offer.add(tools.iter().flat_map(|tools| tools.iter().cloned()), &mut taken);
             if !answers {
                 offer.unreachable.push(server.config.name.clone());
             }
@@ -125,16 +138,30 @@ impl Servers {
         {
             return (listed.tools.clone(), answered);
         }
+        let connection = async { self.connect(server).await.map(Arc::new) };
+        let asked = Box::pin(self.ask_for_list(at, history, connection)).await;
+        listed.asked = Some((self.clock.now(), asked.is_some()));
+        let answers = asked.is_some();
+        listed.tools = asked.map(Into::into).or(listed.tools.take());
+        (listed.tools.clone(), answers)
+    }
+
+    /// Asks the server at index `at` for its tools. A failure is only logged: what is known of them stays.
+    async fn ask_for_list(
+        &self,
+        at: usize,
+        history: &History,
+        connection: impl Future<Output = Result<Arc<ServerConnection>, String>>,
+    ) -> Option<Vec<External>> {
+        let server = &self.all[at];
         let asked = tokio::select! {
-            asked = self.ask_for_list(at, server) => asked,
+            asked = async { self.read_list(at, server, &*connection.await?).await } => asked,
             () = self.clock.sleep(LIST_TIMEOUT) => Err("no answer in time".to_owned()),
         };
-        listed.asked = Some((self.clock.now(), asked.is_ok()));
         match asked {
             Ok(mut tools) => {
                 keep_approvals(history, &server.config.name, &mut tools).await;
-                listed.tools = Some(tools.into());
-                (listed.tools.clone(), true)
+                Some(tools)
             }
             Err(error) => {
                 tracing::warn!(
@@ -142,18 +169,22 @@ impl Servers {
                     error,
                     "failed to list the tools of a server of TOOLS; it is asked again later"
                 );
-                (listed.tools.clone(), false)
+                None
             }
         }
     }
 
-    async fn ask_for_list(&self, at: usize, server: &Server) -> Result<Vec<External>, String> {
-        let connection = self.connect(server).await?;
+    async fn read_list(
+        &self,
+        at: usize,
+        server: &Server,
+        connection: &ServerConnection,
+    ) -> Result<Vec<External>, String> {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let page =
-                connection.list_tools(Some(params)).await.map_err(|error| kind_of(&error).to_owned())?;
+            let page = connection.service.list_tools(Some(params)).await;
+            let page = page.map_err(|error| kind_of(&error).to_owned())?;
             let named = page.tools.iter().filter(|tool| tool.name.len() <= MAX_NAME_BYTES);
             tools.extend(named.filter_map(|tool| external(at, &server.config, tool)));
             cursor = page.next_cursor;
@@ -182,11 +213,14 @@ impl Servers {
         let config = StreamableHttpClientTransportConfig::with_uri(server.config.url.expose_secret())
             .custom_headers(headers);
         let http = self.http.client().map_err(|_| "no TLS client could be set up")?;
-        let transport = StreamableHttpClientTransport::with_client(http.clone(), config);
+        let has_changed = Arc::new(AtomicBool::default());
+        let http = Http { client: http.clone(), has_changed: has_changed.clone() };
+        let transport = StreamableHttpClientTransport::with_client(http, config);
         let who = Implementation::new("annals", env!("CARGO_PKG_VERSION"));
         let client = ClientConfig::new(ClientCapabilities::default(), who);
         // The error quotes what the server says.
-        rmcp::serve_client(client, transport).await.map_err(|_| "no connection".to_owned())
+        let service = rmcp::serve_client(client, transport).await.map_err(|_| "no connection".to_owned())?;
+        Ok(ServerConnection { service, has_changed })
     }
 }
 
@@ -243,74 +277,6 @@ async fn keep_approvals(history: &History, server: &str, tools: &mut [External])
     {
         // They need approval now; the next list is stored again.
         tracing::warn!(server, %error, "failed to store which tools are destructive");
-    }
-}
-
-/// The connections of one turn: its calls open them, and its end closes them.
-pub(crate) struct Session<'a> {
-    servers: &'a Servers,
-    open: Vec<OnceCell<ServerConnection>>,
-}
-
-impl<'a> Session<'a> {
-    /// Returns a session without connections.
-    pub(crate) fn new(servers: &'a Servers) -> Self {
-        Self { servers, open: servers.all.iter().map(|_| OnceCell::new()).collect() }
-    }
-
-    /// Calls `tool` with `input`, within its server's time.
-    pub(crate) async fn call(&self, tool: &External, input: &Value) -> Output {
-        let (server, open) = (&self.servers.all[tool.server], &self.open[tool.server]);
-        let timeout = server.config.timeout;
-        tokio::select! {
-            output = self.carry_out(server, open, tool, input) => output,
-            () = self.servers.clock.sleep(timeout) => Err(format!(
-                "there was no answer within {} seconds. Whether the call was carried out is not known.",
-                timeout.as_secs()
-            )),
-        }
-    }
-
-    async fn carry_out(
-        &self,
-        server: &Server,
-        open: &OnceCell<ServerConnection>,
-        tool: &External,
-        input: &Value,
-    ) -> Output {
-        let failed = |kind: &str| {
-            tracing::warn!(
-                server = server.config.name,
-                error = kind,
-                "failed to call an external tool; the model is told"
-            );
-        };
-        let connection = match open.get_or_try_init(|| self.servers.connect(server)).await {
-            Ok(connection) => connection,
-            Err(error) => {
-                failed(&error);
-                return Err("the tool cannot be reached at the moment; nothing was carried out".into());
-            }
-        };
-        let mut params = CallToolRequestParams::new(tool.name.clone());
-        params.arguments = input.as_object().cloned();
-        match connection.call_tool_once(params).await {
-            Ok(CallToolResponse::Complete(result)) => result::output(&result),
-            Ok(_) => Err("the tool asks for more than can be given here: it was not completed".into()),
-            Err(ServiceError::McpError(error)) => {
-                Err(format!("the tool refused the call: {}", error.message))
-            }
-            Err(error) => {
-                failed(kind_of(&error));
-                let message = match error {
-                    ServiceError::UnexpectedResponse => "the tool gave an answer that cannot be read",
-                    _ => {
-                        "the tool broke off, or cannot be reached at the moment. Whether the call was carried out is not known."
-                    }
-                };
-                Err(message.into())
-            }
-        }
     }
 }
 

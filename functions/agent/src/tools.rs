@@ -79,6 +79,14 @@ impl Offered {
         }
     }
 
+    /// Selects the tools again for the next request of a turn, if a server has said over a connection of `session` that its
+    /// tools have changed. The other parameters are those of [`Offered::select`].
+    pub(crate) async fn renew(&mut self, session: &Session<'_>, history: &History, head: &Head, window: u32) {
+        if session.relist(&mut self.servers, history, &OWN).await {
+            self.select(head, window);
+        }
+    }
+
     /// Drops tools, the last first, that take more than their share of a request of `window` tokens.
     pub(crate) fn fit(&mut self, window: u32) {
         let mut left = window / TOOLS_SHARE;
@@ -205,6 +213,7 @@ impl<'a> Toolbox<'a> {
         let output = tokio::select! {
             output = self.carry_out(call, nth, so_far) => output,
             () = self.clock.sleep(left) => {
+                tracing::warn!(tool = call.name, "gave up a call of a tool: the turn has no time left for it; the model is told");
                 Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
             }
         };

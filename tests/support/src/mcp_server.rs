@@ -11,7 +11,8 @@
 //!
 //! Its tools: `lookup {order}` (read-only, structured), `refund {order, amount}`, `fail {}` (`isError`), `slow {}` (until
 //! [`McpServer::release`]), `picture {}` (an image and a link), `long {}` (a very long text), `old {}` (an error of the
-//! protocol). The list has two of them a page, and calls are answered as an event stream.
+//! protocol). The list has two of them a page, and calls are answered as an event stream. A session that it has lost is refused
+//! as the official reference server does: with 400 and an error without an id.
 //!
 //! Source: <https://modelcontextprotocol.io/specification/2025-06-18/basic/transports>.
 
@@ -55,6 +56,20 @@ struct Stored {
     more: Vec<Value>,
     hints: Vec<(String, Value)>,
     moved_to: Option<String>,
+    /// The newest session that was lost.
+    lost_to: usize,
+    /// Number of calls after which all sessions are lost.
+    loses_after: Option<usize>,
+    /// The tool whose call adds the other to the list.
+    adds: Option<(String, Value)>,
+    /// The revision of the protocol; that of 2025-06-18 if it is empty.
+    revision: String,
+}
+
+impl Stored {
+    fn revision(&self) -> String {
+        if self.revision.is_empty() { "2025-06-18".to_owned() } else { self.revision.clone() }
+    }
 }
 
 impl McpServer {
@@ -104,6 +119,21 @@ impl McpServer {
     /// Lists this tool too, after its own. Its calls are answered with `done`.
     pub fn offer(&self, tool: Value) {
         self.state().more.push(tool);
+    }
+
+    /// Loses all sessions once so many calls have been carried out.
+    pub fn lose_sessions_after(&self, calls: usize) {
+        self.state().loses_after = Some(calls);
+    }
+
+    /// Lists `tool` too once `by` is called, and says before the result of that call that the list has changed.
+    pub fn add_when_called(&self, by: &str, tool: Value) {
+        self.state().adds = Some((by.to_owned(), tool));
+    }
+
+    /// Speaks this revision of the protocol from now on.
+    pub fn speak(&self, revision: &str) {
+        revision.clone_into(&mut self.state().revision);
     }
 
     /// Redirects everything to `other` from now on.
@@ -189,17 +219,24 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             format!("s-{}", state.sessions)
         };
         let result = json!({
-            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "protocolVersion": shared.state().revision(), "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "shop", "version": "1"},
         });
         let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
         let headers = [("mcp-session-id", session), ("content-type", "application/json".to_owned())];
         return (headers, answer).into_response();
     }
-    if !header("mcp-session-id").starts_with("s-") {
+    let Some(session) = header("mcp-session-id").strip_prefix("s-").and_then(|id| id.parse::<usize>().ok())
+    else {
         return shared.refuse(StatusCode::BAD_REQUEST, format!("{method} without a session"));
+    };
+    if session <= shared.state().lost_to {
+        let error = json!({"code": -32000, "message": "Bad Request: No valid session ID provided"});
+        let answer = json!({"jsonrpc": "2.0", "error": error}).to_string();
+        return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], answer)
+            .into_response();
     }
-    if header("mcp-protocol-version") != "2025-06-18" {
+    if header("mcp-protocol-version") != shared.state().revision() {
         return shared.refuse(StatusCode::BAD_REQUEST, format!("{method} without the version"));
     }
     match method {
@@ -231,7 +268,13 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
                 Ok(result) => message["result"] = result,
                 Err(error) => message["error"] = error,
             }
-            let event = format!("event: message\ndata: {message}\n\n");
+            let mut event = format!("event: message\ndata: {message}\n\n");
+            let added = shared.state().adds.take_if(|(by, _)| request["params"]["name"] == **by);
+            if let Some((_, tool)) = added {
+                shared.state().more.push(tool);
+                let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                event.insert_str(0, &format!("event: message\ndata: {changed}\n\n"));
+            }
             ([(header::CONTENT_TYPE, "text/event-stream")], event).into_response()
         }
         _ => shared.refuse(StatusCode::BAD_REQUEST, format!("unknown method {method}")),
@@ -241,7 +284,13 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
 async fn call(shared: &Arc<Shared>, params: &Value) -> Result<Value, Value> {
     let text = |text: &str| json!([{"type": "text", "text": text}]);
     let (name, input) = (params["name"].as_str().unwrap_or_default(), params["arguments"].clone());
-    shared.state().carried_out.push((name.to_owned(), input.clone()));
+    {
+        let mut state = shared.state();
+        state.carried_out.push((name.to_owned(), input.clone()));
+        if state.loses_after == Some(state.carried_out.len()) {
+            state.lost_to = state.sessions;
+        }
+    }
     Ok(match name {
         "lookup" => {
             let found = json!({"order": input["order"], "total": 12.5});
