@@ -3,7 +3,7 @@ import { useCallback, useRef, useState } from 'react';
 import { type Api, type Message, type Page, ofChat } from './api';
 import { usePoll } from './poll';
 
-const PAGE = 50;
+const PAGE = 40;
 /** The largest page that the API has. */
 const LARGEST_PAGE = 200;
 /** Maximum number of largest pages to load in order to reach a message. Every loaded message is rendered. */

@@ -84,14 +84,14 @@ test('scrolling up a long history keeps the place, and lays out only what is nea
   const entries = page.locator('.timeline > ol > [data-id]');
   await entries.first().waitFor();
   const place = id => page.evaluate(id => document.querySelector(`[data-id="${id}"]`).getBoundingClientRect().top, id);
-  for (let shown = 50; shown < MESSAGES; shown += 50) {
+  for (let shown = 40; shown < MESSAGES; shown += 40) {
     const first = await entries.first().getAttribute('data-id');
     // Read in the same task as it is scrolled, before earlier messages are there.
     const was = await page.evaluate(id => {
       document.querySelector('.timeline').scrollTop = 0;
       return document.querySelector(`[data-id="${id}"]`).getBoundingClientRect().top;
     }, first);
-    await until('earlier messages are there', async () => (await entries.count()) >= shown + 50);
+    await until('earlier messages are there', async () => (await entries.count()) >= shown + 40);
     const isMoved = Math.abs((await place(first)) - was);
     // The line that says that they are loaded, and the day, are all that may come and go above it.
     assert(isMoved < 80, `${first} moved by ${isMoved} pixels`);

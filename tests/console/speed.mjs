@@ -91,7 +91,7 @@ const earlier = async () => {
 await page.locator('.chat-row').first().waitFor();
 await step(page, 'open a chat of 110,000 messages', async () => (await page.locator('.chat-row').first().click(), await page.locator('.bubble').first().waitFor()));
 while ((await entries.count()) < 2_000) await earlier();
-await step(page, 'scroll up from 2,000 messages by 50', earlier);
+await step(page, 'scroll up from 2,000 messages by 40', earlier);
 await step(page, 'type a letter', () => page.locator('textarea').first().press('a'));
 await step(page, 'open the details', () => page.evaluate(() => (location.hash += '/context')));
 await page.locator('button[aria-label="Search this chat"]').click();
