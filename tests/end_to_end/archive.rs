@@ -27,8 +27,10 @@ async fn assert_archived_once(world: &World, chat: &ChatKey, what: &str) {
     assert_eq!(held.into_values().collect::<Vec<_>>(), stored, "{what}");
     let archive = history.head(chat).await.unwrap().archive;
     assert!(archive.is_none_or(|archive| archive.storing.is_none()), "{what}");
-    let objects = world.objects(&format!("segments/{}/", chat.session_id())).await;
+    let folder = format!("segments/{}/", chat.session_id());
+    let objects = world.segment_objects(&folder).await;
     assert_eq!(objects.len(), segments.len(), "{what}: {objects:?}");
+    assert_eq!(world.objects(&folder).await.len(), 2 * segments.len(), "{what}: each with its index");
 }
 
 /// Archives as a compactor does: the older half, then the rest. Ends if a request fails or another run holds the chat.
@@ -126,9 +128,9 @@ async fn segments_are_bounded_by_records_and_bytes_and_a_run_by_segments() {
     println!("a segment of {} records: {first:?}, {requests} requests, {consumed:?}", first.records);
     assert_eq!((first.segments, first.records, first.finished), (1, MAX_SEGMENT_RECORDS as u64, false));
     assert!(first.remaining.is_some());
-    // Four requests for a segment beside the records' pages: commit, put, get, pointer; at the ends the head.
+    // Five requests for a segment beside the records' pages: commit, put, get, index, pointer; at the ends the head.
     let pages = 3;
-    assert_eq!(requests, 1 + pages + 4 + 1);
+    assert_eq!(requests, 1 + pages + 5 + 1);
     // At most: the plan, the pointer, the plan's end.
     assert!(consumed.write_units <= 3.0, "{consumed:?}");
 

@@ -9,7 +9,7 @@ use annals_core::settings::from_table;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::settings::ViewConfig;
 use annals_local::import::{Options, import};
-use annals_store::history::{History, Imported, MAX_PAGE, ToImport};
+use annals_store::history::{History, Imported, MAX_PAGE, Search, ToImport};
 use annals_test_support::exports;
 use serde_json::{Value, json};
 
@@ -716,4 +716,31 @@ async fn of_messages_that_are_stored_together_one_may_be_there() {
     assert_eq!(world.history.import_all(&messages).await.unwrap(), [present; 5]);
     let texts: Vec<String> = world.records().await.iter().map(|record| record.message.plain_text()).collect();
     assert_eq!(texts, ["text 1", "text 2", "by the channel", "text 4", "text 5"]);
+}
+
+/// A search right after an import of many messages goes over all of them: they are archived at once.
+#[tokio::test]
+async fn a_long_history_is_searched_whole_as_soon_as_it_is_imported() {
+    let world = World::new().await;
+    let start = world.clock.now().as_millis() - 20_000_000;
+    let line = |at: i64| {
+        let text =
+            if at == 7 { "the oars are in the shed".to_owned() } else { format!("message number {at}") };
+        let message = json!({"id": format!("m{at}"), "role": "user", "parts": [{"type": "text", "text": text}],
+            "metadata": {"ts": start + at * 1000, "userId": "42", "chatKey": CHAT}});
+        message.to_string()
+    };
+    let content: Vec<String> = (0..11_000).map(line).collect();
+    imported(&world.history, &content.join("\n"), &options(None)).await;
+    let (history, requests) = world.counted();
+    let chat = CHAT.parse().unwrap();
+    assert_eq!(history.segments(&chat).await.unwrap().len(), 11);
+    requests.take();
+    let found = history.search(&chat, &Search::new("oars", 8)).await.unwrap();
+    assert_eq!((found.hits.len(), found.is_partial), (1, false));
+    assert!(requests.take() <= 11 + 10, "the table has more than a search reads of it");
+    // A few messages wait for the compactor.
+    let few = content.iter().take(20).map(|line| line.replace(CHAT, "telegram:chat:43")).collect::<Vec<_>>();
+    imported(&world.history, &few.join("\n"), &options(None)).await;
+    assert_eq!(history.segments(&"telegram:chat:43".parse().unwrap()).await.unwrap(), []);
 }

@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use annals_core::message::Part;
 use annals_core::sort_key::Timestamp;
-use annals_store::history::Search;
+use annals_local::stores::BUCKET;
+use annals_store::history::{History, Search};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path};
 use crate::updates::{group, private, supergroup};
-use crate::world::World;
+use crate::world::{EVERYTHING, World};
 
 async fn search(app: &TestApp, chat: &str, query: &str) -> Value {
     app.get(&chat_path(chat, &format!("search?{query}"))).await
@@ -51,8 +52,12 @@ async fn the_best_messages_are_found_with_their_neighbours() {
         let context = hit["context"].as_array().unwrap().iter();
         context.map(|message| message["id"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(ids(best), ["3", "4", "6", "7"]);
-    assert_eq!(ids(other), ["1", "3", "4"]);
+    assert_eq!(
+        ids(best),
+        ["1", "2", "3", "4", "6", "7", "8"],
+        "short messages are shown with more of their neighbours"
+    );
+    assert_eq!(ids(other), ["1", "3", "4", "5", "6", "7", "8"]);
     assert_eq!(best["message"]["metadata"]["chatKey"], chat);
     assert_eq!(texts(&search(&app, chat, "q=boat+oar&limit=1").await), ["the boats need oars"]);
     assert_eq!(texts(&search(&app, chat, "q=submarine").await), [""; 0]);
@@ -157,7 +162,109 @@ async fn the_whole_history_is_searched_at_any_age() {
     assert_eq!(found("message 33").await[0], "33");
 }
 
-/// A second search reads no segment again, and the number of requests does not grow with the number of messages.
+/// Long messages have two neighbours on each side, and short ones more, as many as are short together.
+#[tokio::test]
+async fn neighbours_are_shown_by_their_length() {
+    let app = TestApp::start().await;
+    let chat = "telegram:chat:-42";
+    for id in 1..=30 {
+        let text = match id {
+            15 => "the oars are in the shed".to_owned(),
+            ..15 => format!("{id} {}", "a long story ".repeat(10)),
+            _ => format!("short {id}"),
+        };
+        app.receive(group(-42, id, &text)).await;
+    }
+    let found = search(&app, chat, "q=oars").await;
+    let context = found["hits"][0]["context"].as_array().unwrap().iter();
+    let ids: Vec<i64> = context.map(|message| message["id"].as_str().unwrap().parse().unwrap()).collect();
+    assert_eq!(ids, [[13, 14].as_slice(), &(16..=25).collect::<Vec<_>>()].concat());
+    app.finish().await;
+}
+
+/// The reads of a search are bounded: one index a segment, if the process has not kept it, and none of the segments
+/// themselves, as long as their records are in the table; one page of the table; and for each hit what is around it.
+#[tokio::test]
+async fn a_search_reads_one_index_a_segment_and_no_segment() {
+    let world = World::new().await;
+    let lease = world.claim().await;
+    for id in 1..=60_u64 {
+        let text = if id % 10 == 5 { format!("the oars of {id}") } else { format!("message {id}") };
+        world.append(&world.message(id, id.cast_signed() * 1000, &text)).await;
+        if id % 2 == 0 {
+            world.history.archive_all(&lease, &EVERYTHING).await.unwrap();
+        }
+    }
+    world.history.release(&lease).await.unwrap();
+    assert_eq!(world.segments().await.len(), 30);
+    let (history, requests) = world.counted();
+    let find = async |history: &History, hits: usize| {
+        let found = history.search(&world.chat, &Search::new("oars", hits)).await.unwrap();
+        assert!(!found.is_partial);
+        found.hits.iter().map(|hit| hit.record.message_id.to_string()).collect::<Vec<_>>()
+    };
+    let found = find(&history, 6).await;
+    // The head twice, the pointers and a page; two queries of records and two of pointers for each of 6 hits;
+    // and one object a segment, its index.
+    let (first, table) = (requests.take(), history.meter().take());
+    assert!((4 + 6 * 2..=4 + 6 * 4).contains(&table.calls) && table.write_units <= 0.0, "{table:?}");
+    assert_eq!(first, 30 + table.calls as usize);
+    assert_eq!(find(&history, 6).await, found);
+    let (second, again) = (requests.take(), history.meter().take());
+    assert_eq!((second, again.calls), (again.calls as usize, table.calls), "none again");
+    assert!(again.read_units <= table.read_units && table.read_units < 100.0, "{table:?}, {again:?}");
+
+    // No segment is read: none is there any more. Without its index, one is.
+    let all = find(&world.another_process(), 50).await;
+    assert_eq!(all.len(), 6);
+    for key in world.segment_objects("segments/").await {
+        world.stores.s3.delete_object().bucket(BUCKET).key(key).send().await.unwrap();
+    }
+    assert_eq!(find(&world.another_process(), 50).await, all);
+    let index = world.objects("segments/").await.remove(0);
+    world.stores.s3.delete_object().bucket(BUCKET).key(index).send().await.unwrap();
+    let history = world.another_process();
+    let unread = history.search(&world.chat, &Search::new("oars", 50)).await.unwrap_err();
+    assert!(unread.to_string().contains("not in S3 any more"), "{unread}");
+}
+
+/// A segment that an earlier version archived has no index, and one of another version is not used.
+#[tokio::test]
+async fn a_segment_without_its_index_is_searched_all_the_same() {
+    let world = World::new().await;
+    for id in 1..=10_u64 {
+        world.append(&world.message(id, id.cast_signed() * 1000, &format!("oars of {id}"))).await;
+    }
+    world.archive_everything().await;
+    let find = async || {
+        let found = world.another_process().search(&world.chat, &Search::new("oars", 50)).await.unwrap();
+        (found.hits.len(), found.is_partial)
+    };
+    assert_eq!(find().await, (10, false));
+    let [_, index] = &world.objects("segments/").await[..] else { panic!("one segment and its index") };
+    let put = world.stores.s3.put_object().bucket(BUCKET).key(index);
+    put.body(b"something else".to_vec().into()).send().await.unwrap();
+    assert_eq!(find().await, (10, false));
+    world.stores.s3.delete_object().bucket(BUCKET).key(index).send().await.unwrap();
+    assert_eq!(find().await, (10, false));
+}
+
+/// A message whose body is in S3 is found like any other, by its beginning.
+#[tokio::test]
+async fn a_large_message_is_found_by_its_beginning() {
+    let world = World::new().await;
+    let large = format!("the oars {} the rudder", "of the boat ".repeat(40_000));
+    world.append(&world.message(1, 1000, &large)).await;
+    assert_eq!(world.objects("bodies/").await.len(), 1);
+    for _ in 0..2 {
+        let find =
+            async |query| world.history.search(&world.chat, &Search::new(query, 8)).await.unwrap().hits.len();
+        assert_eq!((find("oars").await, find("rudder").await), (1, 0));
+        world.archive_everything().await;
+    }
+}
+
+/// A second search reads no index again, and the number of requests does not grow with the number of messages.
 #[tokio::test]
 async fn a_search_in_a_long_archive_is_bounded() {
     let world = World::new().await;
@@ -172,7 +279,7 @@ async fn a_search_in_a_long_archive_is_bounded() {
         let began = Instant::now();
         let found = history.search(&world.chat, &Search::new("oars", 8)).await.unwrap();
         assert_eq!((found.hits.len(), found.is_partial), (1, false));
-        assert_eq!(found.hits[0].context.len(), 4);
+        assert_eq!(found.hits[0].context.len(), 14);
         began.elapsed()
     };
     find().await;

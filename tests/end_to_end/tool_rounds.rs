@@ -130,3 +130,43 @@ async fn of_ten_simultaneous_calls_eight_are_made_and_two_are_refused() {
     assert_eq!(states[9..], [failed, failed, "step-start", "text"]);
     app.finish().await;
 }
+
+/// A result holds whole messages: each hit with those beside it, in chat order, each once, and none that is in view; as many as
+/// fit. Of a message that is longer than half of the result, it holds an excerpt.
+#[tokio::test]
+async fn a_search_returns_whole_messages_with_their_neighbours() {
+    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
+    let long =
+        format!("{} the gate code of the cellar is 11-22 {}", "before ".repeat(2000), "after ".repeat(2000));
+    let middle = format!("the gate code of the attic is 33-44, {}", "and more of it, ".repeat(60));
+    for (id, text) in
+        (1..).zip(["Hello.", &long, "A chat about beans.", "It rains.", &middle, "The sun is out."])
+    {
+        app.ada_says(id, text).await;
+    }
+    compact(&app, 7).await;
+    app.model().answer_tools(&[(TOOL, json!({"query": "gate code of the attic"}))]);
+    app.ada_says(8, "What was the code?").await;
+    let reply = app.history(CHAT).await.into_iter().rev().find(|message| message["id"] == "8/reply").unwrap();
+    let call = reply["parts"].as_array().unwrap().iter().find(|part| part["output"].is_object()).unwrap();
+    let (output, messages) = (&call["output"], call["output"]["messages"].as_array().unwrap());
+    assert_eq!(output["olderMessagesWereNotSearched"], false);
+    let ids: Vec<&str> = messages.iter().map(|message| message["id"].as_str().unwrap()).collect();
+    let unique: HashSet<&&str> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len(), "{ids:?}");
+    let place = ids.iter().position(|id| *id == "5").unwrap();
+    assert_eq!(ids[place - 1..=place + 1], ["4/reply", "5", "5/reply"], "in chat order");
+    assert!(!ids.contains(&"6"), "it is in view: {ids:?}");
+    let of = |id: &str| messages.iter().find(|message| message["id"] == id).unwrap();
+    assert_eq!((&of("5")["text"], &of("5")["hit"]), (&json!(middle), &json!(true)));
+    assert_eq!(
+        (&of("4")["text"], &of("4")["who"], of("4").get("hit")),
+        (&json!("It rains."), &json!("Ada"), None)
+    );
+    let excerpt = of("2")["text"].as_str().unwrap();
+    assert!(
+        excerpt.chars().count() < 500 && excerpt.contains("cellar") && excerpt.starts_with('…'),
+        "{excerpt}"
+    );
+    app.finish().await;
+}

@@ -367,6 +367,13 @@ impl World {
         sweep(&self.stores.dynamodb, TABLE, self.clock.now()).await.unwrap()
     }
 
+    /// Returns the keys of the objects of segments, without their indexes.
+    pub(crate) async fn segment_objects(&self, prefix: &str) -> Vec<String> {
+        let mut objects = self.objects(prefix).await;
+        objects.retain(|key| key.ends_with(".jsonl.gz"));
+        objects
+    }
+
     /// Returns the keys of the bucket's objects.
     pub(crate) async fn objects(&self, prefix: &str) -> Vec<String> {
         let listed = self.stores.s3.list_objects_v2().bucket(BUCKET).prefix(prefix).send().await.unwrap();

@@ -15,7 +15,8 @@ use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use annals_store::history::{
-    History, HistoryError, Imported, MAX_IMPORTED_AT_ONCE, MAX_PAGE, Page, Position, ToImport,
+    History, HistoryError, Imported, MAX_IMPORTED_AT_ONCE, MAX_PAGE, MAX_SEGMENT_RECORDS, Page, Position,
+    ToImport,
 };
 use anyhow::Context;
 
@@ -368,6 +369,10 @@ impl<'a> Targets<'a> {
         for target in &self.all {
             let begun = target.begin_context(self.history, &self.options.settings.agent_id).await;
             begun.with_context(|| not_whole(&target.chat))?;
+            if target.counts.stored > MAX_SEGMENT_RECORDS as u64 {
+                let archived = self.history.archive_imported(&target.chat).await;
+                archived.with_context(|| not_whole(&target.chat))?;
+            }
             lines.push(format!("{}  {}: {}", target.chat, target.name, target.counts));
         }
         Ok(lines)

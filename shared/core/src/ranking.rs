@@ -1,7 +1,8 @@
 //! Ranks texts by how well they fit a query: BM25 over [terms](crate::terms), raised by the texts beside each.
 //!
-//! Texts are indexed first, in the order in which people said them. An [`Index`] is small and holds no text. One query
-//! goes over any number of indexes as over one list of texts.
+//! Texts are indexed first, in the order in which people said them. An [`Index`] is small, holds no text, and has a
+//! stable form in bytes ([`Index::to_bytes`]), which is stored beside the texts. One query goes over any number of
+//! indexes as over one list of texts.
 
 use std::collections::{HashMap, HashSet};
 
@@ -35,15 +36,6 @@ pub struct Text<'a> {
     pub at: Option<Timestamp>,
 }
 
-/// A text and its score.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scored {
-    /// Index of the text, from 0.
-    pub index: usize,
-    /// Score above 0, comparable only within the same ranking.
-    pub score: f32,
-}
-
 /// A text of one of several indexes, and its score.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranked {
@@ -62,15 +54,32 @@ pub struct Index {
     lengths: Vec<u16>,
     /// Digests of terms, ascending, each with the end of its postings; they start where those of the term before end.
     terms: Vec<(u32, u32)>,
-    /// Text and count.
-    postings: Vec<(u32, u8)>,
+    postings: Vec<Posting>,
+}
+
+/// A text that has a term, in the upper 24 bits, and how often, in the lower 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Posting(u32);
+
+impl Posting {
+    fn new(text: u32, count: u8) -> Self {
+        Self((text << 8) | u32::from(count))
+    }
+
+    fn text(self) -> u32 {
+        self.0 >> 8
+    }
+
+    fn count(self) -> u8 {
+        self.0.to_le_bytes()[0]
+    }
 }
 
 impl Index {
     /// Indexes `texts`.
     pub fn of<'a>(texts: impl IntoIterator<Item = Text<'a>>) -> Self {
         let mut lengths = Vec::new();
-        let mut postings: HashMap<u32, Vec<(u32, u8)>> = HashMap::new();
+        let mut postings: HashMap<u32, Vec<Posting>> = HashMap::new();
         for (number, text) in (0_u32..).zip(texts) {
             let said = terms(text.text);
             lengths.push(u16::try_from(said.len()).unwrap_or(u16::MAX));
@@ -78,13 +87,13 @@ impl Index {
             let about = about.into_iter().chain(text.at.map(terms_of_date).unwrap_or_default());
             for digest in said.iter().map(|term| digest(term)).chain(about.map(|term| digest_about(&term))) {
                 let of_term = postings.entry(digest).or_default();
-                match of_term.last_mut().filter(|(last, _)| *last == number) {
-                    Some((_, count)) => *count = count.saturating_add(1),
-                    None => of_term.push((number, 1)),
+                match of_term.last_mut().filter(|last| last.text() == number) {
+                    Some(last) => *last = Posting::new(number, last.count().saturating_add(1)),
+                    None => of_term.push(Posting::new(number, 1)),
                 }
             }
         }
-        let mut by_term: Vec<(u32, Vec<(u32, u8)>)> = postings.into_iter().collect();
+        let mut by_term: Vec<(u32, Vec<Posting>)> = postings.into_iter().collect();
         by_term.sort_unstable_by_key(|(digest, _)| *digest);
         let mut index = Self { lengths, ..Self::default() };
         for (digest, of_term) in by_term {
@@ -106,22 +115,89 @@ impl Index {
 
     /// Returns its size in memory, in bytes.
     pub fn size(&self) -> usize {
-        2 * self.lengths.len() + 8 * (self.terms.len() + self.postings.len())
+        2 * self.lengths.len() + 8 * self.terms.len() + 4 * self.postings.len()
+    }
+
+    /// Returns its stable form, which [`Index::from_bytes`] reads: numbers of seven bits a byte, the last of which is
+    /// below 128. The number of texts and their lengths; then the number of terms, and for each the distance of its
+    /// digest from the one before, the number of its texts, and for each the distance from the one before and the count.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.size() / 2);
+        let mut put = |mut number: u32| {
+            while number >= 128 {
+                bytes.push(number.to_le_bytes()[0] | 128);
+                number /= 128;
+            }
+            bytes.push(number.to_le_bytes()[0]);
+        };
+        put(count_of(&self.lengths));
+        self.lengths.iter().for_each(|length| put(u32::from(*length)));
+        put(count_of(&self.terms));
+        let (mut digest_before, mut start) = (0, 0);
+        for (digest, end) in &self.terms {
+            put(digest - digest_before);
+            put(end - start);
+            let mut before = 0;
+            for posting in &self.postings[start as usize..*end as usize] {
+                put(posting.text() - before);
+                put(u32::from(posting.count()));
+                before = posting.text();
+            }
+            (digest_before, start) = (*digest, *end);
+        }
+        bytes
+    }
+
+    /// Reads the form of [`Index::to_bytes`]; `None` if `bytes` is not one.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut bytes = bytes.iter();
+        let mut next = || {
+            let mut number = 0_u32;
+            for shift in [0, 7, 14, 21, 28] {
+                let byte = *bytes.next()?;
+                number |= u32::from(byte & 127).checked_shl(shift)?;
+                if byte < 128 {
+                    return Some(number);
+                }
+            }
+            None
+        };
+        let mut index = Self::default();
+        for _ in 0..next()? {
+            index.lengths.push(u16::try_from(next()?).ok()?);
+        }
+        let texts = count_of(&index.lengths);
+        let mut digest = 0_u32;
+        for _ in 0..next()? {
+            digest = digest.checked_add(next()?)?;
+            let mut text = 0_u32;
+            for _ in 0..next()? {
+                text = text.checked_add(next()?).filter(|text| *text < texts)?;
+                index.postings.push(Posting::new(text, u8::try_from(next()?).ok()?));
+            }
+            index.terms.push((digest, count_of(&index.postings)));
+        }
+        bytes.next().is_none().then_some(index)
     }
 
     /// Returns the texts that have the term of this digest, with its count in each.
-    fn with(&self, digest: u32) -> &[(u32, u8)] {
+    fn with(&self, digest: u32) -> &[Posting] {
         let Ok(place) = self.terms.binary_search_by_key(&digest, |(digest, _)| *digest) else { return &[] };
         let start = place.checked_sub(1).map_or(0, |before| self.terms[before].1);
         self.postings.get(start as usize..self.terms[place].1 as usize).unwrap_or_default()
     }
 }
 
+fn count_of<T>(list: &[T]) -> u32 {
+    u32::try_from(list.len()).unwrap_or(u32::MAX)
+}
+
 /// Ranks the texts of `indexes`, each of which follows the one before, by how well they fit `query`. Returns at most
 /// `at_most` of them, the best first, and only those that share a [term](crate::terms) with it: of their words, or if
-/// none does, of their senders and dates. A text within `near` places of a better one comes later than it would.
+/// none does, of their senders and dates. Texts that fit raise those beside them; a text within `near` places of a better
+/// one comes later than it would. With `near` 0 the texts have nothing to do with their neighbours.
 ///
-/// `is_shown` selects the texts that count.
+/// `is_shown` selects the texts that count. Equal scores keep their order.
 pub fn search(
     indexes: &[&Index],
     query: &str,
@@ -129,18 +205,27 @@ pub fn search(
     at_most: usize,
     is_shown: impl Fn(usize, usize) -> bool,
 ) -> Vec<Ranked> {
-    let scores = scores(indexes, query);
+    let scores = scores(indexes, query, near > 0);
     // Texts are numbered through all indexes.
-    let places =
-        indexes.iter().enumerate().flat_map(|(index, texts)| (0..texts.len()).map(move |text| (index, text)));
-    let places: Vec<(usize, usize)> = places.collect();
-    let is_shown = |place: usize| is_shown(places[place].0, places[place].1);
+    let mut starts: Vec<usize> = Vec::new();
+    let mut start = 0;
+    for index in indexes {
+        starts.push(start);
+        start += index.len();
+    }
+    let place_in = |place: usize| {
+        let index = starts.partition_point(|start| *start <= place) - 1;
+        (index, place - starts[index])
+    };
+    let is_shown = |place: usize| {
+        let (index, text) = place_in(place);
+        is_shown(index, text)
+    };
     let by_words = scores.iter().enumerate().any(|(place, score)| score.has_word && is_shown(place));
     let is_found = |score: &Score| if by_words { score.has_word } else { score.own > 0.0 };
     let found = scores.iter().enumerate().filter(|(place, score)| is_found(score) && is_shown(*place));
     let mut ranked: Vec<(usize, f32)> =
         found.map(|(place, score)| (place, score.own + score.of_neighbours)).collect();
-    // Equal scores keep their order.
     ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     if near > 0 {
         // Further ones are not among the first, however many are near better ones.
@@ -156,20 +241,19 @@ pub fn search(
         ranked.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     }
     ranked.truncate(at_most);
-    let ranked = ranked.into_iter();
-    ranked.map(|(place, score)| Ranked { index: places[place].0, text: places[place].1, score }).collect()
+    let ranked = ranked.into_iter().map(|(place, score)| {
+        let (index, text) = place_in(place);
+        Ranked { index, text, score }
+    });
+    ranked.collect()
 }
 
-/// Ranks `documents`, which have nothing to do with their neighbours, by how well they fit `query`. Returns at most
-/// `at_most` of them, the best first, and only those that share a term with it. Equal scores keep their order.
-pub fn rank(query: &str, documents: &[&str], at_most: usize) -> Vec<Scored> {
-    let index = Index::of(documents.iter().map(|text| Text { text, ..Text::default() }));
-    let scores = scores(&[&index], query);
-    let own = scores.iter().enumerate().filter(|(_, score)| score.own > 0.0);
-    let mut ranked: Vec<Scored> = own.map(|(index, score)| Scored { index, score: score.own }).collect();
-    ranked.sort_by(|a, b| b.score.total_cmp(&a.score));
-    ranked.truncate(at_most);
-    ranked
+/// Ranks `documents`, which have nothing to do with their neighbours, as [`search`] does. Returns the places of those
+/// that share a term with `query`, the best first.
+pub fn rank(query: &str, documents: &[Text<'_>]) -> Vec<usize> {
+    let index = Index::of(documents.iter().copied());
+    let ranked = search(&[&index], query, 0, documents.len(), |_, _| true);
+    ranked.into_iter().map(|ranked| ranked.text).collect()
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -179,9 +263,10 @@ struct Score {
     has_word: bool,
 }
 
-/// Returns the score of each text of `indexes`, one after the other.
+/// Returns the score of each text of `indexes`, one after the other; those that fit raise their neighbours if
+/// `raise_neighbours`.
 #[allow(clippy::cast_precision_loss, reason = "scores need no more")]
-fn scores(indexes: &[&Index], query: &str) -> Vec<Score> {
+fn scores(indexes: &[&Index], query: &str, raise_neighbours: bool) -> Vec<Score> {
     let count: usize = indexes.iter().map(|index| index.len()).sum();
     let lengths = indexes.iter().flat_map(|index| &index.lengths);
     let length: usize = lengths.map(|length| usize::from(*length)).sum();
@@ -195,9 +280,9 @@ fn scores(indexes: &[&Index], query: &str) -> Vec<Score> {
         let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
         let mut start = 0;
         for index in indexes {
-            for (text, times) in index.with(digest) {
-                let text = *text as usize;
-                let times = f32::from(*times);
+            for posting in index.with(digest) {
+                let text = posting.text() as usize;
+                let times = f32::from(posting.count());
                 let length = f32::from(index.lengths[text]) / average;
                 let damped = SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length);
                 scores[start + text].own += rarity * times * (SATURATION + 1.0) / (times + damped);
@@ -206,7 +291,7 @@ fn scores(indexes: &[&Index], query: &str) -> Vec<Score> {
             start += index.len();
         }
     }
-    for place in 0..count {
+    for place in 0..if raise_neighbours { count } else { 0 } {
         let own = scores[place].own;
         if own > 0.0 {
             for (steps, share) in (1..).zip(TO_NEIGHBOURS) {

@@ -12,6 +12,11 @@ const STOP_WORDS: &str = "a about after all also am an and any are aren't as at 
     they're this those through to too under until up us very was we we're were what what's when where which while who whom whose \
     why will with would you you're your yours";
 
+/// Chinese characters that say little by themselves, as part of a question or between words: a query is searched without
+/// them, and without pairs of them, if it has others.
+const STOP_CHARACTERS: &str = "的了着过是在有和跟与及就都也还又很被把给从到对让那这个不没我你他她它们要会能可上下里来去说哪谁几\
+    吗呢吧啊呀么嘛什怎多少各";
+
 /// Names of months. Two are also other words.
 const MONTHS: [&str; 12] = [
     "january",
@@ -74,7 +79,10 @@ pub fn query_terms(query: &str) -> Vec<String> {
             asked.push(term);
         }
     }
-    let is_stop = |term: &String| STOP_WORDS.split_whitespace().any(|word| stem(word) == term);
+    let is_stop = |term: &String| {
+        STOP_WORDS.split_whitespace().any(|word| stem(word) == term)
+            || term.chars().all(|c| STOP_CHARACTERS.contains(c))
+    };
     if !asked.iter().all(is_stop) {
         asked.retain(|term| !is_stop(term));
     }
@@ -267,5 +275,7 @@ mod tests {
         assert_eq!(query_terms("What did the cat do to the cat?"), ["cat"]);
         assert_eq!(query_terms("To be or not to be"), ["to", "be", "or", "not"]);
         assert_eq!(query_terms(""), [""; 0]);
+        assert_eq!(query_terms("谁对账了?"), ["对账", "账", "账了"]);
+        assert_eq!(query_terms("什么"), ["什", "什么", "么"]);
     }
 }

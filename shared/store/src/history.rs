@@ -90,7 +90,7 @@ pub use item::ItemError;
 pub use media::StoredFile;
 pub use read::{Fate, MAX_PAGE, Page, Position};
 pub use reply::{Reply, ReplyAppended};
-pub use search::{CONTEXT, Found, Hit, Search};
+pub use search::{Found, Hit, Search};
 pub use segment::{FormatError, SegmentId, SegmentIdError};
 pub use shelf::{Segment, SegmentError, SegmentInfo};
 pub use table::{Consumed, Meter, TableError};

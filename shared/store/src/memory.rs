@@ -32,7 +32,7 @@ use annals_core::memory::entry::{Correction, Entry, StoredEntry};
 use annals_core::memory::id::EntryId;
 use annals_core::memory::owner::Owner;
 use annals_core::memory::section::{fitting, section};
-use annals_core::ranking::rank;
+use annals_core::ranking::{Text, rank};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use aws_sdk_dynamodb::Client;
@@ -147,11 +147,15 @@ impl Memory {
         if newest_first.is_empty() {
             return Ok(newest_first);
         }
-        let texts: Vec<&str> = newest_first.iter().map(|kept| kept.entry.text.as_str()).collect();
-        let best = rank(query, &texts, texts.len());
+        let texts = newest_first.iter().map(|StoredEntry { entry, .. }| Text {
+            text: &entry.text,
+            sender: None,
+            at: Some(entry.created),
+        });
+        let texts: Vec<Text<'_>> = texts.collect();
+        let best = rank(query, &texts);
         let mut left: Vec<Option<StoredEntry>> = newest_first.into_iter().map(Some).collect();
-        let mut ranked: Vec<StoredEntry> =
-            best.iter().filter_map(|scored| left[scored.index].take()).collect();
+        let mut ranked: Vec<StoredEntry> = best.iter().filter_map(|place| left[*place].take()).collect();
         ranked.extend(left.into_iter().flatten());
         Ok(fitting(ranked, token_budget))
     }

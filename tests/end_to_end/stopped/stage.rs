@@ -102,7 +102,7 @@ impl World {
         let archived: Vec<Record> = self.archived().await.into_values().map(undated).collect();
         let live = self.records().await.into_iter().map(undated).collect::<Vec<_>>();
         assert_eq!(live, archived, "{what}");
-        let objects = self.objects("segments/").await;
+        let objects = self.segment_objects("segments/").await;
         let storing = self.head().await.archive.and_then(|archive| archive.storing);
         assert_eq!((objects.len(), storing), (self.segments().await.len(), None), "{what}: {objects:?}");
         archived

@@ -1,11 +1,14 @@
 //! `chat_history_search`: search in the messages of this chat that are no longer in view.
 
+use std::collections::HashSet;
+use std::iter;
+
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
-use annals_core::sender;
 use annals_core::terms::query_terms;
+use annals_core::{sender, tokens};
 use annals_model::Tool;
-use annals_store::history::{History, Search};
+use annals_store::history::{Found, History, Hit, Search};
 use serde_json::{Value, json};
 
 use super::result::Output;
@@ -16,10 +19,16 @@ pub(crate) const SEARCH: &str = "chat_history_search";
 /// Maximum length of a query, in characters.
 pub(crate) const MAX_QUERY_CHARS: usize = 500;
 
-/// Maximum number of messages in a result.
+/// Maximum number of hits in a result.
 const MAX_HITS: usize = 8;
 
-/// Maximum number of characters of a message that is shown.
+/// Maximum tokens of the texts in a result.
+const MAX_TOKENS: u32 = 4_000;
+
+/// Minimum tokens of a message of which an excerpt is shown: half of the result.
+const LONG_TOKENS: u32 = MAX_TOKENS / 2;
+
+/// Number of characters of an excerpt.
 const EXCERPT_CHARS: usize = 400;
 
 /// Returns the tool, for chats with archived messages.
@@ -50,15 +59,41 @@ pub(crate) async fn search(
     let query = query_of(input)?;
     let search = Search { line: Some(line), without: in_view, ..Search::new(&query, MAX_HITS) };
     match history.search(chat, &search).await {
-        Ok(found) => {
-            let hits: Vec<Value> = found.hits.iter().map(|hit| shown(&hit.record, &query)).collect();
-            Ok(json!({"messages": hits, "olderMessagesWereNotSearched": found.is_partial}))
+        Ok(Found { hits, is_partial }) => {
+            let messages = shown(&hits, in_view, &query);
+            Ok(json!({"messages": messages, "olderMessagesWereNotSearched": is_partial}))
         }
         Err(error) => {
             tracing::warn!(%error, "failed to search the history of a chat; the model is told");
             Err("the history cannot be searched at the moment".into())
         }
     }
+}
+
+/// Returns the messages of `hits` as the model is shown them, each once and those `in_view` not: the best hit with the
+/// messages beside it, in chat order, then the next one. Each is whole, except very long ones, as long as all take at most
+/// [`MAX_TOKENS`].
+fn shown(hits: &[Hit], in_view: &[String], query: &str) -> Vec<Value> {
+    let mut left = MAX_TOKENS;
+    let mut known: HashSet<&str> = in_view.iter().map(String::as_str).collect();
+    let mut messages = Vec::new();
+    for Hit { record, context, .. } in hits {
+        let mut passage: Vec<(&Record, Value)> = Vec::new();
+        // The hit comes first, so that its neighbours do not take its place.
+        for record in iter::once(record).chain(context) {
+            let whole = record.message.plain_text();
+            let text = if tokens::of_text(&whole) < LONG_TOKENS { whole } else { excerpt(&whole, query) };
+            let takes = tokens::of_text(&text);
+            if takes <= left && known.insert(record.message_id.as_str()) {
+                left -= takes;
+                let is_hit = hits.iter().any(|hit| hit.record.key == record.key);
+                passage.push((record, message(record, &text, is_hit)));
+            }
+        }
+        passage.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
+        messages.extend(passage.into_iter().map(|(_, message)| message));
+    }
+    messages
 }
 
 /// Returns the words to look for.
@@ -71,13 +106,16 @@ pub(crate) fn query_of(input: &Value) -> Result<String, String> {
 }
 
 /// Returns a message as the model is shown it.
-fn shown(record: &Record, query: &str) -> Value {
+fn message(record: &Record, text: &str, is_hit: bool) -> Value {
     let name = record.message.metadata.sender_name().unwrap_or(&record.user_id);
-    json!({
+    let mut message = json!({
         "at": record.ts.rfc3339(), "id": record.message_id, "who": name,
-        "personId": sender::of(record).map(|sender| sender.id),
-        "text": excerpt(&record.message.plain_text(), query),
-    })
+        "personId": sender::of(record).map(|sender| sender.id), "text": text,
+    });
+    if is_hit {
+        message["hit"] = true.into();
+    }
+    message
 }
 
 /// Returns at most [`EXCERPT_CHARS`] of `text`, around the first of its terms that `query` has; the longer terms count

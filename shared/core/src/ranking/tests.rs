@@ -3,7 +3,8 @@ use proptest::prelude::*;
 use super::*;
 
 fn order(query: &str, documents: &[&str]) -> Vec<usize> {
-    rank(query, documents, documents.len()).iter().map(|scored| scored.index).collect()
+    let documents: Vec<Text<'_>> = documents.iter().map(|text| Text { text, ..Text::default() }).collect();
+    rank(query, &documents)
 }
 
 fn index(texts: &[&str]) -> Index {
@@ -25,7 +26,6 @@ fn a_document_with_more_of_the_query_comes_first() {
     assert_eq!(order("when does the flight to LISBON leave?", &documents), [1, 2]);
     assert_eq!(order("gates", &documents), [1]);
     assert_eq!(order("gate 13", &documents), [1]);
-    assert_eq!(rank("lisbon trains", &documents, 1).len(), 1);
     assert_eq!(order("the of to", &documents), [3, 1], "stop words count if there is nothing else");
 }
 
@@ -60,7 +60,7 @@ fn documents_without_a_shared_term_are_not_ranked() {
 fn equals_keep_their_order_and_a_repeated_word_adds_nothing() {
     let documents = ["x y", "x z", "x y"];
     assert_eq!(order("x", &documents), [0, 1, 2]);
-    assert_eq!(rank("y y y x", &documents, 3), rank("y x", &documents, 3));
+    assert_eq!(order("y y y x", &documents), order("y x", &documents));
 }
 
 #[test]
@@ -72,8 +72,9 @@ fn a_term_in_all_documents_still_counts() {
 #[test]
 fn what_is_said_around_a_text_raises_it() {
     let texts = ["the boat", "sinks", "x", "x", "x", "x", "the boat", "has oars", "said of oars"];
-    assert_eq!(found(&texts, "boat oars", 0)[0], 7);
-    assert_eq!(found(&texts, "boat", 0), [0, 6], "a neighbour alone is not found");
+    assert_eq!(found(&texts, "boat oars", 1)[0], 7);
+    assert_eq!(found(&texts, "boat oars", 0)[0], 0, "texts that have nothing to do with their neighbours");
+    assert_eq!(found(&texts, "boat", 1), [0, 6], "a neighbour alone is not found");
     assert_eq!(found(&texts, "boat oars", 2)[..2], [7, 0], "what is shown beside a better one comes later");
     assert_eq!(found(&texts, "boat oars", 2).len(), 4, "and is found all the same");
 }
@@ -119,6 +120,31 @@ fn several_indexes_are_one_list() {
     assert_eq!(hidden.len(), 1);
 }
 
+/// Stored indexes have these digests and this form: a change here needs a new version of `history/search/stored.rs`.
+#[test]
+fn an_index_has_one_form_in_bytes() {
+    let at = Timestamp::from_millis(1_683_450_000_000);
+    let texts = [
+        Text { text: "The boats, the 船", sender: Some("Ada"), at },
+        Text { text: "boat", sender: None, at: None },
+    ];
+    let index = Index::of(texts);
+    let bytes = index.to_bytes();
+    let form = "02040107e09fa55c02000101018599ab38010002c2f8c9e701010001b7b2ce0b010001cdeacecb01010001eacee6920301000189c8aab001010001";
+    assert_eq!(hex(&bytes), form);
+    assert_eq!(Index::from_bytes(&bytes), Some(index));
+    for end in 0..bytes.len() {
+        assert_eq!(Index::from_bytes(&bytes[..end]), None, "{end}");
+    }
+    assert_eq!(Index::from_bytes(&[bytes, vec![0]].concat()), None);
+    assert_eq!(Index::from_bytes(&Index::default().to_bytes()), Some(Index::default()));
+    assert_eq!(Index::from_bytes(&[1, 5, 1, 9, 1, 1, 1]), None, "a text that is not there");
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat()
+}
+
 proptest! {
     #[test]
     fn exactly_those_that_share_a_term_are_ranked(
@@ -136,5 +162,7 @@ proptest! {
         let mut found = found(&documents, &query, 2);
         found.sort_unstable();
         prop_assert_eq!(found, expected);
+        let index = index(&documents);
+        prop_assert_eq!(Index::from_bytes(&index.to_bytes()), Some(index));
     }
 }

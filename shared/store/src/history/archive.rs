@@ -6,7 +6,7 @@
 //! 1. It commits, under its fence, to the stretch of the segment (`archiving` in the head). From here on each run
 //!    finishes exactly this stretch first, so all of them use one object.
 //! 2. It puts the object unless it exists. If it does, its content is the segment, whatever this run meant to put.
-//! 3. It reads the object back and checks it.
+//! 3. It reads the object back and checks it, and puts its index for searches (`search/stored.rs`), unless that exists.
 //! 4. It puts the pointer, unless it exists: now the records are archived.
 //! 5. It commits to the next stretch, or removes the last one from the head.
 //!
@@ -32,7 +32,7 @@ use super::item::{self, Stored};
 use super::segment::{self, FormatError, SegmentId};
 use super::shelf::{Segment, SegmentError, SegmentInfo, last_pointer, object_key, pointer_key};
 use super::table::{Item, Span};
-use super::turn::{Lease, Stretch};
+use super::turn::{Claim, Lease, Stretch};
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 
 pub use batch::Remaining;
@@ -44,6 +44,9 @@ pub const MAX_SEGMENT_RECORDS: usize = 1000;
 
 /// The most JSON of a segment, in bytes, but for one record that is longer.
 pub const MAX_SEGMENT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Maximum time for which an import holds a chat to archive it. A run takes the chat over at once.
+const IMPORT_LEASE: Duration = Duration::from_mins(5);
 
 /// Number of records that one request reads, unless 1 MB is fewer.
 const READ_AT_ONCE: usize = 500;
@@ -101,6 +104,21 @@ impl History {
             which.up_to.is_none() && which.sent_before.is_none_or(|before| before <= self.clock.now());
         let run = Run { from: FIRST_KEY.into(), to: to.into(), max_segments: which.max_segments, is_whole };
         self.run(lease, run, |record| which.sent_before.is_none_or(|before| record.sent_at < before)).await
+    }
+
+    /// Archives the records of `chat` after an import of many, so that a search reads them as segments and not the whole
+    /// table. Ends without a failure if a run has the chat: the compactor then archives them later.
+    pub async fn archive_imported(&self, chat: &ChatKey) -> Result<(), HistoryError> {
+        let Claim::Claimed(lease) = self.claim_for_upkeep(chat, IMPORT_LEASE).await? else { return Ok(()) };
+        let everything = ToArchive { sent_before: None, up_to: None, max_segments: usize::MAX };
+        let archived = match self.archive_all(&lease, &everything).await {
+            Ok(_) => self.release(&lease).await,
+            Err(error) => Err(error),
+        };
+        match archived {
+            Err(HistoryError::LeaseLost) => Ok(()),
+            ended => ended,
+        }
     }
 
     async fn run(
@@ -218,7 +236,7 @@ impl History {
         self.point_at_object(chat, stretch, &read).await
     }
 
-    /// Checks the object of `stretch`, which contains `bytes`, and puts its pointer.
+    /// Checks the object of `stretch`, which contains `bytes`, and puts its index and its pointer.
     async fn point_at_object(
         &self,
         chat: &ChatKey,
@@ -249,6 +267,7 @@ impl History {
             replaces: None,
             id,
         };
+        self.put_index(&info, records.clone()).await?;
         let info = self.point_at(info).await?;
         let segment = Arc::new(Segment { info, records });
         self.shelf.keep(&segment);

@@ -3,7 +3,7 @@
 //! ```text
 //! bodies/telegram-3f1c0a9be21d4f5a6b7c8d9e/…     large messages: `bodies.rs`
 //! media/telegram-3f1c0a9be21d4f5a6b7c8d9e/…      images that people sent: `media.rs`
-//! segments/telegram-3f1c0a9be21d4f5a6b7c8d9e/…   archived records: `shelf.rs`
+//! segments/telegram-3f1c0a9be21d4f5a6b7c8d9e/…   archived records: `shelf.rs`; their indexes: `search/stored.rs`
 //! ```
 
 use annals_io::errors::chain;
@@ -85,18 +85,19 @@ impl Bucket {
         Ok(Some(body.to_vec()))
     }
 
-    /// Deletes the first objects whose keys start with `prefix`, at most a thousand; returns how many. None are left if
-    /// it is 0.
-    pub(super) async fn delete_some(&self, prefix: &str) -> Result<usize, BucketError> {
+    /// Deletes the first objects whose keys start with `prefix`, at most a thousand; returns their keys. None are left if
+    /// there are none.
+    pub(super) async fn delete_some(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let listed = self.client.list_objects_v2().bucket(&self.name).prefix(prefix).send().await;
         let listed = listed.map_err(|error| BucketError::of("list", prefix, &error))?;
         let keys = listed.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
         let deletions = keys.map(|key| async move {
             let sent = self.client.delete_object().bucket(&self.name).key(&key).send().await;
-            sent.map(drop).map_err(|error| BucketError::of("delete", &key, &error))
+            match sent {
+                Ok(_) => Ok(key),
+                Err(error) => Err(BucketError::of("delete", &key, &error)),
+            }
         });
-        let deleted: Vec<()> =
-            stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await?;
-        Ok(deleted.len())
+        stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE).try_collect().await
     }
 }

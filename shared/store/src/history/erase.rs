@@ -2,10 +2,10 @@
 //!
 //! A segment is never changed, so one that holds such records is replaced, in steps of which each may be the last:
 //!
-//! 1. **put** an object with the other records, under a name of its own
+//! 1. **put** an object with the other records, under a name of its own, and its index for searches
 //! 2. **put the pointer** over the earlier one, if that is still the one that was read. It names the object that it
 //!    `replaces`
-//! 3. **delete** that object. Whoever erases in this chat next does this again
+//! 3. **delete** that object and its index. Whoever erases in this chat next does this again
 //!
 //! Between any two steps the pointer refers to an object that exists. A pointer to a segment of which no record is left
 //! counts 0 records and has no object; it stays, so that nothing is archived in its place.
@@ -120,6 +120,7 @@ impl History {
             rest.from_id = first.record().message_id.clone();
             rest.to_id = last.record().message_id.clone();
             self.shelf.put_new(&rest.object(), bytes).await?;
+            self.put_index(&rest, others.into_iter().cloned().collect()).await?;
         }
         self.point_again(info, &rest).await?;
         self.bucket.delete_some(&info.object()).await?;

@@ -20,7 +20,7 @@ use super::shelf::{self, is_pointer};
 use super::table::{Item, Span, Written, number, string};
 use super::turn::Lease;
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
-use super::{bodies, item, media};
+use super::{bodies, item, media, search};
 
 /// Number of items that one step of a deletion reads and deletes.
 const ITEMS_AT_ONCE: usize = 500;
@@ -33,6 +33,8 @@ const SEGMENTS_AT_ONCE: usize = 4;
 pub struct Erased {
     /// Segments of the archive.
     pub segments: usize,
+    /// Their indexes.
+    pub indexes: usize,
     /// Bodies of large messages.
     pub bodies: usize,
     /// Stored files.
@@ -99,13 +101,16 @@ impl History {
         Ok(records)
     }
 
-    /// Deletes the next objects of `chat`: segments, bodies, files. None are left if all numbers are 0. The pointers to
+    /// Deletes the next objects of `chat`: segments, indexes, bodies, files. None are left if all numbers are 0. The pointers to
     /// segments must be gone.
     pub async fn erase_objects(&self, chat: &ChatKey) -> Result<Erased, HistoryError> {
+        let archived = self.bucket.delete_some(&shelf::folder(chat)).await?;
+        let indexes = archived.iter().filter(|key| search::is_index(key)).count();
         let erased = Erased {
-            segments: self.bucket.delete_some(&shelf::folder(chat)).await?,
-            bodies: self.bucket.delete_some(&bodies::folder(chat)).await?,
-            media: self.bucket.delete_some(&media::folder(chat)).await?,
+            segments: archived.len() - indexes,
+            indexes,
+            bodies: self.bucket.delete_some(&bodies::folder(chat)).await?.len(),
+            media: self.bucket.delete_some(&media::folder(chat)).await?.len(),
         };
         self.shelf.evict(chat);
         self.indexes.evict(chat);
