@@ -32,6 +32,13 @@ export interface Room {
   stop: () => Promise<void>;
 }
 
+/** Adds the browser's time zone to a message of the user, so that the model is told times in it. */
+function inTimeZone<T extends { role: string; metadata?: unknown }>(message: T | undefined) {
+  if (message?.role !== 'user') return message;
+  const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+  return { ...message, metadata: { ...(message.metadata as object | undefined), timeZone } };
+}
+
 /** `isAnswering`: true if a run is working on the chat, no matter who started it. */
 export function useRoom(chat: string, listed: Message[], isAnswering: boolean, refresh: () => Promise<void>): Room {
   const { api, tell } = useSession();
@@ -46,7 +53,14 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
         headers: api.headers,
         fetch: (input, init) => refusing(input, init, waiting.current),
         prepareSendMessagesRequest: ({ id, messages, trigger, messageId, body }) => ({
-          body: { ...body, id, message: messages.at(-1), trigger, messageId, ...(userId.current && { userId: userId.current }) },
+          body: {
+            ...body,
+            id,
+            message: trigger === 'submit-message' ? inTimeZone(messages.at(-1)) : messages.at(-1),
+            trigger,
+            messageId,
+            ...(userId.current && { userId: userId.current }),
+          },
         }),
         prepareReconnectToStreamRequest: ({ id }) => ({ api: `/api/chat/${encodeURIComponent(id)}/stream` }),
       }),
@@ -100,7 +114,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
   const send = async (what: 'submit' | 'edit', { id, parts, userId: by }: Said) => {
     const message = { id, role: 'user' as const, parts };
     // `useChat` follows one answer at a time. The answer to this message is resumed after that.
-    if (asked !== null) return post(api, '/api/chat', { id: chat, message, trigger: 'submit-message', userId: by });
+    if (asked !== null) return post(api, '/api/chat', { id: chat, message: inTimeZone(message), trigger: 'submit-message', userId: by });
     userId.current = by;
     start(what, what === 'edit' ? [message] : talk);
     const stored = new Promise<void>((resolve, reject) =>

@@ -134,6 +134,7 @@ impl Program {
             .with_access(config.access.clone())
             .with_people(config.channel_settings.dm_scope, config.links)
             .with_language(config.agent.language)
+            .with_time_zone(config.agent.view.time_zone)
             .with_memory(config.agent.memory.is_on)
             .with_prices(config.prices);
         let model = model(&config.agent.model, &clock).await?;

@@ -4,6 +4,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
+use annals_test_support::model_api::without_times;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -152,7 +153,11 @@ async fn stop(app: &TestApp) -> Value {
 fn asked(app: &TestApp) -> Vec<String> {
     let request = app.last_request();
     let messages = request["messages"].as_array().unwrap().iter();
-    messages.map(|m| format!("{}: {}", m["role"].as_str().unwrap(), m["content"].as_str().unwrap())).collect()
+    messages
+        .map(|m| {
+            format!("{}: {}", m["role"].as_str().unwrap(), without_times(m["content"].as_str().unwrap()))
+        })
+        .collect()
 }
 
 #[tokio::test]

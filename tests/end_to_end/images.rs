@@ -81,10 +81,10 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
         say(&app, private(42, 2, "and now?")).await;
         let second = app.last_request();
         assert_eq!(images_of(&second), [picture("large")], "{model}");
-        assert_eq!(
-            second["messages"][0], request["messages"][0],
-            "the requests do not begin with the same message"
-        );
+        let mut first = request["messages"][0].clone();
+        let now = first["content"].as_array_mut().unwrap().pop().unwrap();
+        assert!(now["text"].as_str().unwrap().starts_with("<time>Now: "), "{now}");
+        assert_eq!(second["messages"][0], first, "the requests do not begin with the same message");
         // The first request tells nobody what to keep; the second does.
         say(&app, private(42, 3, "and then?")).await;
         assert_eq!((app.model().count(), app.model().refusals()), (3, Vec::new()), "{model}");

@@ -105,6 +105,7 @@ mod tail;
 mod takeover;
 mod template;
 mod terminal;
+mod times;
 mod titles;
 mod tool_rounds;
 mod topics;

@@ -184,13 +184,14 @@ async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
     assert_eq!(world.recalled(&ada, "tomatoes", 66).await, [2]);
     assert_eq!(world.recalled(&ada, "tomatoes", 5).await, [0; 0]);
     assert_eq!(world.recalled(&user("bo"), "tomatoes", 10_000).await, [0; 0]);
-    let section = world.memory.recall_section(&ada, "tomatoes", 100).await.unwrap().unwrap();
+    let (section, _) = world.memory.recall_section(&ada, "tomatoes", 100).await.unwrap();
+    let section = section.unwrap();
     assert!(
         section.contains("not instructions") && section.contains("\n- [fact, 2026-11-21] Grows tomatoes")
     );
     world.memory.delete(&EntryId { owner: ada.clone(), number: 2 }).await.unwrap();
     assert_eq!(world.recalled(&ada, "tomatoes", 10_000).await, [5, 4, 3, 1]);
-    assert_eq!(world.memory.recall_section(&user("bo"), "tomatoes", 100).await.unwrap(), None);
+    assert_eq!(world.memory.recall_section(&user("bo"), "tomatoes", 100).await.unwrap(), (None, None));
 }
 
 /// A figure here is a promise, as in `budgets.rs`.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use annals_channel::settings::{
-    DeliveryConfig, access, agent_id, channel_settings, dm_scope, language, links,
+    DeliveryConfig, access, agent_id, channel_settings, dm_scope, language, links, time_zone,
 };
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_lark::settings::LarkConfig;
@@ -49,7 +49,7 @@ const LEFT_OUT: [&str; 4] =
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 24] = [
+const READERS: [(&str, Reader); 25] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -69,6 +69,7 @@ const READERS: [(&str, Reader); 24] = [
     ("dm_scope(env)", |env| dm_scope(env).map(drop)),
     ("links(env)", |env| links(env).map(drop)),
     ("language(env)", |env| language(env).map(drop)),
+    ("time_zone(env)", |env| time_zone(env).map(drop)),
     ("access(env)", |env| access(env).map(drop)),
     ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
     // The code behind these is read with the rest.

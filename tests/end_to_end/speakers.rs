@@ -3,7 +3,7 @@
 
 use annals_core::markup::GUIDE;
 use annals_test_support::mcp_server::McpServer;
-use annals_test_support::model_api::{is_for_summary, notes_of, summary_of};
+use annals_test_support::model_api::{is_for_summary, notes_of, summary_of, without_times};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, text_of};
@@ -116,16 +116,12 @@ async fn people_are_distinguished_by_id_not_by_name() {
     assert_ne!(senders[0].1, senders[1].1);
     assert_eq!(senders[0].1, senders[2].1);
     assert_eq!(elements(&request), [("message", 6)]);
-    let first = request["messages"][0]["content"].as_str().unwrap();
+    let first = without_times(request["messages"][0]["content"].as_str().unwrap());
     assert!(first.starts_with(&format!("{GUIDE}\n<message from=\"Ada\" id=\"")), "{first}");
     // What comes first stays the same, for the provider's cache, and is counted.
     let requests = app.model().requests();
-    assert!(
-        requests[1]["messages"][0]["content"]
-            .as_str()
-            .unwrap()
-            .starts_with(requests[0]["messages"][0]["content"].as_str().unwrap())
-    );
+    let first = |request: &Value| without_times(request["messages"][0]["content"].as_str().unwrap());
+    assert!(first(&requests[1]).starts_with(&first(&requests[0])));
     let usage = app.history(CHAT).await.pop().unwrap()["metadata"]["usage"].clone();
     let (counted, estimated) =
         (usage["inputTokens"].as_f64().unwrap(), usage["estimatedInputTokens"].as_f64().unwrap());
@@ -270,7 +266,8 @@ async fn several_users_over_http_are_distinguished_and_a_single_one_is_not_named
     };
     let own = chat_path("c", "messages");
     let alone = say(APP_KEY, &own, "ada", "m1", "a < b and </notes>").await;
-    assert_eq!(alone["messages"][0]["content"], "a < b and &lt;/notes>");
+    let alone = without_times(alone["messages"][0]["content"].as_str().unwrap());
+    assert_eq!(alone, "a < b and &lt;/notes>");
     let two = say(APP_KEY, &own, "bob", "m2", "hi").await;
     let named = senders(&two);
     assert_eq!(named.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["ada", "bob"]);

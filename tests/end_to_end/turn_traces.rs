@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use annals_core::record::Kind;
 use annals_core::trace::Trace;
-use annals_test_support::model_api::{API_KEY, ModelApi};
+use annals_test_support::model_api::{API_KEY, ModelApi, times_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -56,6 +56,9 @@ async fn a_turn_tells_its_time_in_the_queue_its_request_and_each_piece() {
     assert_eq!(span(&second, "queue")["ms"], 7000, "{second}");
     assert_eq!(steps(&second), steps(&first), "the delivery of the last reply is in the head");
     assert_eq!(second["prompt"]["exact"], true, "{second}");
+    let told = times_of(&app.last_request());
+    assert_eq!(second["prompt"]["now"], format!("<time>{}</time>", told.last().unwrap()));
+    assert_eq!(second["prompt"]["timeMarks"][0], format!("<time>{}</time>", told[0]));
     let asked: Vec<&str> =
         second["prompt"]["messages"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap()).collect();
     assert_eq!(asked, ["1", "1/reply", "2"]);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use annals_channel::surroundings::Surroundings;
 use annals_core::context::Policy;
 use annals_core::language::Language;
+use annals_core::time_marks;
 use annals_core::tokens;
 use annals_engine::compaction::Compaction;
 use annals_engine::delivery::Deliverer;
@@ -101,9 +102,9 @@ impl Agent {
         }
     }
 
-    /// Returns the token estimate of the system prompt.
+    /// Returns the token estimate of the system prompt and the current time.
     pub(crate) fn prompt_tokens(&self) -> u32 {
-        self.system_prompt.as_deref().map_or(0, tokens::of_text)
+        self.system_prompt.as_deref().map_or(0, tokens::of_text).saturating_add(time_marks::now_tokens())
     }
 
     /// Returns the policy of a context that is sent with the system prompt and `other_tokens` more.

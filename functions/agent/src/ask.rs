@@ -5,6 +5,7 @@ use annals_core::context::{Context, Policy};
 use annals_core::message::UiMessage;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
+use annals_core::time_marks::TimeMarks;
 use annals_core::trace::{Given, Step, digest_of};
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
@@ -180,6 +181,7 @@ async fn request(
         messages: &prepared.seen.messages,
         unanswered: prepared.seen.unanswered.len(),
         notes: prepared.notes.as_deref(),
+        time_marks: Some(&prepared.time_marks),
         images: &prepared.shown.images,
         senders: &prepared.seen.senders,
         tools: toolbox.offered(),
@@ -231,6 +233,7 @@ struct Prepared {
     seen: Context,
     shown: Shown,
     notes: Option<String>,
+    time_marks: TimeMarks,
     /// Ids of the unanswered messages that were shortened.
     shortened: Vec<String>,
 }
@@ -275,7 +278,9 @@ impl Window {
         let notes = self.offered.notes();
         let given = Given::new(agent.system_prompt.as_deref(), notes.as_deref(), self.offered.names());
         agent.recorder.note_prompt(at, self.policy.token_budget, digest_of(&seen.messages), given);
-        Prepared { seen, shown, notes, shortened }
+        // A reply that continues after an approval continues now.
+        let time_marks = TimeMarks::new(&seen.times, agent.clock.now(), self.offered.time_zone(agent));
+        Prepared { seen, shown, notes, time_marks, shortened }
     }
 
     /// Reduces the budget of a question of `tokens`, shows fewer images, and compacts the chat.

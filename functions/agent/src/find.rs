@@ -163,12 +163,12 @@ async fn prepare(agent: &Agent, lease: &Lease, records: &[Record], offered: &mut
 /// Reads the memory and the outside tools for a turn that sees `records`; for `echo`, which calls nothing, no tools.
 async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
     let _timing = agent.recorder.begin(Step::Prepare);
-    let memory = recall(agent, chat, records).await;
+    let recalled = recall(agent, chat, records).await;
     let servers = match &agent.servers {
         Some(servers) if !agent.model.is_echo() => servers.offer(&agent.history, &tools::OWN).await,
         _ => ServerTools::default(),
     };
-    Offered::new(memory, servers, !agent.model.is_echo())
+    Offered::new(recalled, servers, !agent.model.is_echo())
 }
 
 /// Finds the reply that `turn` continues, with the records that it was made from. Returns `None` if it has left the table.

@@ -45,10 +45,10 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
     }
 }
 
-/// Reads the memory for this turn. A failure is logged: an answer without memory is better than none.
+/// Reads the memory and the time zone for this turn. A failure is logged: an answer without them is better than none.
 pub(crate) async fn recall(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Option<Recalled> {
     match recalled(&agent.history, chat, records, &agent.view, agent.memory).await {
-        Ok(recalled) => recalled,
+        Ok(recalled) => Some(recalled),
         Err(error) => {
             tracing::warn!(%error, "failed to recall memory; the turn continues without it");
             None

@@ -19,9 +19,10 @@ use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::memory::Source;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
+use annals_core::time_zone::TimeZone;
 use annals_core::tokens;
 use annals_core::trace::Step;
-use annals_engine::remembering::Recalled;
+use annals_engine::remembering::{Recalled, RecalledMemory};
 use annals_engine::settings::tools::CallApproval;
 use annals_io::clock::Clock;
 use annals_io::recorder::Recorder;
@@ -47,11 +48,13 @@ const MAX_LABELS: usize = 8;
 /// The names of the agent's own tools.
 pub(crate) const OWN: [&str; 4] = [history::SEARCH, memory::SEARCH, memory::SAVE, memory::FORGET];
 
-/// The memory and the tools that a turn gives its model.
+/// The memory, the time zone and the tools that a turn gives its model.
 #[derive(Clone, Default)]
 pub(crate) struct Offered {
     /// The memory of the turn's owner.
-    memory: Option<Recalled>,
+    memory: Option<RecalledMemory>,
+    /// The time zone in which the model is told times; `None` for `TIME_ZONE`.
+    time_zone: Option<TimeZone>,
     servers: ServerTools,
     /// False for `echo`.
     calls_tools: bool,
@@ -61,8 +64,10 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Returns the memory and tools of a turn, with no tool selected. Without `calls_tools` none ever is.
-    pub(crate) fn new(memory: Option<Recalled>, servers: ServerTools, calls_tools: bool) -> Self {
-        Self { memory, servers, calls_tools, selected: Vec::new() }
+    pub(crate) fn new(recalled: Option<Recalled>, servers: ServerTools, calls_tools: bool) -> Self {
+        let (memory, time_zone) =
+            recalled.map_or((None, None), |recalled| (recalled.memory, Some(recalled.time_zone)));
+        Self { memory, time_zone, servers, calls_tools, selected: Vec::new() }
     }
 
     /// Selects the tools for a chat of this head, for requests of `window` tokens. The same in each turn of the chat, in a
@@ -113,6 +118,11 @@ impl Offered {
     /// Returns the names of the selected tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.selected.iter().flatten().map(|tool| tool.name.as_str())
+    }
+
+    /// Returns the time zone in which the model is told times.
+    pub(crate) fn time_zone(&self, agent: &Agent) -> TimeZone {
+        self.time_zone.unwrap_or(agent.view.time_zone)
     }
 
     /// Returns the token estimate of the notes and the selected tools.

@@ -7,8 +7,9 @@ use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::Timestamp;
+use annals_core::time_marks::{self, TimeMarks};
 use annals_core::tokens;
-use annals_engine::remembering::recalled;
+use annals_engine::remembering::{Recalled, recalled};
 use annals_runtime::problem::Problem;
 use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
 use axum::Json;
@@ -67,6 +68,10 @@ pub(crate) struct Messages {
 pub(crate) struct ContextView {
     #[schema(value_type = Vec<schema::UiMessage>)]
     messages: Vec<UiMessage>,
+    /// What the model is told before each message of the time at which it was sent; null where that is nothing.
+    time_marks: Vec<Option<String>>,
+    /// What the model is told of the current time, after the last message.
+    now: String,
     /// The system prompt, and the memory.
     #[schema(required)]
     system: Option<String>,
@@ -143,8 +148,8 @@ pub(crate) async fn context(
     let (chat, head) = history.current(&chat).await.map_err(Failure::unreadable)?;
     let seen =
         history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(Failure::unreadable)?;
-    let memory = recalled(history, &chat, &seen.records, &http.view, http.memory);
-    let memory = memory.await?;
+    let recalled = recalled(history, &chat, &seen.records, &http.view, http.memory);
+    let Recalled { memory, time_zone } = recalled.await?;
     let memory_of = memory.as_ref().and_then(|memory| match &memory.owner {
         Owner::User(person) => caller.own_user_id(person).map(|id| MemoryOf::UserId(id.to_owned())),
         Owner::Chat(chat) => Some(MemoryOf::ChatKey(chat.clone())),
@@ -153,17 +158,22 @@ pub(crate) async fn context(
         http.system_prompt.clone().into_iter().chain(memory.and_then(|memory| memory.section)).collect();
     let system = (!parts.is_empty()).then(|| parts.join("\n\n"));
     let system_tokens = system.as_deref().map_or(0, tokens::of_text);
-    let policy = http.view.policy(system_tokens);
-    let seen = annals_core::context::context(&seen.records, history.clock().now(), &policy);
+    let now_tokens = time_marks::now_tokens();
+    let policy = http.view.policy(system_tokens.saturating_add(now_tokens));
+    let now = history.clock().now();
+    let seen = annals_core::context::context(&seen.records, now, &policy);
+    let time_marks = TimeMarks::new(&seen.times, now, time_zone);
     let is_summary = |message: &&UiMessage| message.metadata.kind() == Some(Kind::Summary);
     let summary = seen.messages.first().filter(is_summary);
     Ok(Json(ContextView {
-        tokens: seen.tokens + system_tokens,
+        tokens: seen.tokens + system_tokens + if seen.messages.is_empty() { 0 } else { now_tokens },
+        time_marks: time_marks.of_messages().to_vec(),
+        now: time_marks.now().to_owned(),
         system,
         window: http.view.window,
         system_tokens,
         summary_tokens: summary.map_or(0, tokens::of_message),
-        compacts_at: policy.token_budget.saturating_add(system_tokens),
+        compacts_at: policy.token_budget.saturating_add(system_tokens).saturating_add(now_tokens),
         unanswered: seen.unanswered.len(),
         left_out: seen.left_out,
         session_start: seen.session_start.map(|start| start.ts()),

@@ -34,6 +34,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         .with_approvers(approvers)
         .with_people(dm_scope, links)
         .with_language(language(env)?)
+        .with_time_zone(view.time_zone)
         .with_memory(memory.is_on)
         .with_prices(Prices::from_env(env)?);
     let web = Web::buffered(ingress.clone());

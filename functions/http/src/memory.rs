@@ -202,7 +202,7 @@ pub(crate) async fn list(
 impl Memories {
     /// Reads the entries of `owner`.
     pub(crate) async fn of(http: &Http, owner: &Owner, caller: &Caller) -> Result<Self, Failure> {
-        let Overview { kept, undoable } = http.ingress.memory().overview(owner).await?;
+        let Overview { kept, undoable, .. } = http.ingress.memory().overview(owner).await?;
         let shown = |kept: &StoredEntry| {
             let of_it = undoable.iter().find(|undoable| undoable.earlier.number == kept.number);
             Remembered { earlier: of_it.map(earlier), ..remembered(kept, caller) }

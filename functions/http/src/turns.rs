@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::context::{Policy, context, records_of_turn};
+use annals_core::context::{Context, Policy, context, records_of_turn};
 use annals_core::message::UiMessage;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::time_marks::TimeMarks;
 use annals_core::trace::{Given, PromptId, Span, digest_of, digest_of_text};
 use annals_engine::remembering::recalled_at;
 use annals_runtime::problem::Problem;
@@ -72,6 +73,7 @@ pub(crate) struct TurnView {
 /// The turn's first prompt, made again from the history, the settings and the memory: no request is stored. Each later request
 /// of the turn also had the steps of the reply before it, which are parts of the reply.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Prompt {
     #[schema(value_type = Vec<schema::UiMessage>)]
     messages: Vec<UiMessage>,
@@ -87,6 +89,11 @@ pub(crate) struct Prompt {
     /// Null for turns of earlier versions.
     #[schema(required)]
     tools: Option<PromptTools>,
+    /// What the model was told before each message of the time at which it was sent, in the time zone of now; null where that
+    /// is nothing.
+    time_marks: Vec<Option<String>>,
+    /// What the model was told of the current time, after the last message.
+    now: String,
 }
 
 /// A text of a prompt.
@@ -222,14 +229,23 @@ impl Http {
         // It may have been stored within the same millisecond.
         records.retain(|record| record.message_id != reply.message_id);
         let records = records_of_turn(&records, reply.covers(), at, &policy);
-        let messages = context(&records, at, &policy).messages;
+        let Context { messages, times, .. } = context(&records, at, &policy);
+        let recalled = recalled_at(history, &reply.chat, &records, at, &self.view, self.memory).await?;
+        let time_marks = TimeMarks::new(&times, at, recalled.time_zone);
         let (mut system, mut memory, mut tools) = (None, None, None);
-        if let Some(Given { system: given, memory: recalled, tools: names, more_tools }) = id.given.clone() {
+        if let Some(Given { system: given, memory: sent, tools: names, more_tools }) = id.given.clone() {
             system = Some(PromptText::new(self.system_prompt.clone(), &given));
-            let now = recalled_at(history, &reply.chat, &records, at, &self.view, self.memory).await?;
-            memory = Some(PromptText::new(now.and_then(|now| now.section), &recalled));
+            memory = Some(PromptText::new(recalled.memory.and_then(|memory| memory.section), &sent));
             tools = Some(PromptTools { names, more: more_tools });
         }
-        Ok(Prompt { exact: digest_of(&messages) == id.digest, messages, system, memory, tools })
+        Ok(Prompt {
+            exact: digest_of(&messages) == id.digest,
+            messages,
+            system,
+            memory,
+            tools,
+            time_marks: time_marks.of_messages().to_vec(),
+            now: time_marks.now().to_owned(),
+        })
     }
 }

@@ -50,6 +50,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
             .with_approvers(approvers.clone())
             .with_people(dm_scope, links.clone())
             .with_language(config.language)
+            .with_time_zone(config.view.time_zone)
             .with_memory(config.memory.is_on)
             .with_prices(prices.clone())
     };

@@ -92,6 +92,8 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
+    use annals_core::time_zone::TimeZone;
+
     use super::*;
 
     fn at(hours: i64) -> Timestamp {
@@ -99,7 +101,16 @@ mod tests {
     }
 
     fn view(stale_after: Option<Duration>, keep_recent: usize) -> ViewConfig {
-        ViewConfig { stale_after, fresh: false, window: 1000, threshold: 1.0, keep_recent, images: 0 }
+        let time_zone = TimeZone::UTC;
+        ViewConfig {
+            stale_after,
+            fresh: false,
+            window: 1000,
+            threshold: 1.0,
+            keep_recent,
+            images: 0,
+            time_zone,
+        }
     }
 
     const TWO_DAYS: Option<Duration> = Some(Duration::from_hours(48));

@@ -6,13 +6,15 @@ use annals_core::language::Language;
 use annals_core::person::Links;
 use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env, Setting};
+use annals_core::time_zone::TimeZone;
 
 use crate::rate_limit::RateLimit;
 
 /// Settings that all channels share.
-pub const SETTINGS: [Setting; 10] = [
+pub const SETTINGS: [Setting; 11] = [
     AGENT_ID,
     LANGUAGE,
+    TIME_ZONE,
     GROUP_ACTIVATION,
     DM_SCOPE,
     LINKS,
@@ -41,6 +43,12 @@ const LANGUAGE: Setting = Setting::new(
     "auto",
     "`auto`, `en`, `zh`: the language of the bot's own texts. `auto`: each person's, by their Telegram or Discord, their \
      browser, or the script of what they write. A list of locales, as desktops set it (`en_GB:en`), is `auto`",
+);
+const TIME_ZONE: Setting = Setting::new(
+    "TIME_ZONE",
+    "UTC",
+    "a zone of the IANA database, such as `Asia/Shanghai`: the one in which the model is told times, except to people who \
+     have their own",
 );
 const GROUP_ACTIVATION: Setting = Setting::new(
     "GROUP_ACTIVATION",
@@ -124,6 +132,13 @@ pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     ChatKey::direct(&agent_id, "x")
         .map_err(|error| ConfigError::new(AGENT_ID.name, format!("is unusable: {error}")))?;
     Ok(agent_id)
+}
+
+/// Reads `TIME_ZONE`.
+pub fn time_zone(env: Env<'_>) -> Result<TimeZone, ConfigError> {
+    TimeZone::named(&env.value(&TIME_ZONE)).ok_or_else(|| {
+        ConfigError::new(TIME_ZONE.name, "must be a zone of the IANA database, such as Asia/Shanghai or UTC")
+    })
 }
 
 /// Reads `LANGUAGE`: the language of the bot's own texts, or `None` for that of each person.

@@ -45,6 +45,11 @@ pub enum Command {
     },
     /// `/usage`: says how many tokens this chat took, and what they cost.
     Usage,
+    /// `/timezone [zone]`: sets the person's time zone, or says which it is.
+    TimeZone {
+        /// The zone as it was typed; trimmed and never empty.
+        zone: Option<String>,
+    },
     /// `/approve [number]`: approves a call.
     Approve {
         /// The requests.
@@ -173,6 +178,10 @@ impl Command {
             "link" => Some(Self::Link { step: LinkStep::parse(head.rest) }),
             "unlink" => Some(Self::Unlink),
             "usage" => Some(Self::Usage),
+            "timezone" => {
+                let zone = head.rest.trim();
+                Some(Self::TimeZone { zone: (!zone.is_empty()).then(|| zone.to_owned()) })
+            }
             "deny" => {
                 let (which, reason) = Which::parse(head.rest);
                 Some(Self::Deny { which, reason: (!reason.is_empty()).then(|| reason.to_owned()) })
@@ -199,6 +208,7 @@ impl Command {
             | Self::Link { .. }
             | Self::Unlink
             | Self::Usage
+            | Self::TimeZone { .. }
             | Self::Approve { .. }
             | Self::Deny { .. } => None,
             Self::New { first_message: None } => Some(texts.new_conversation().into()),
@@ -295,6 +305,10 @@ mod tests {
         check("/link o1l 2i", link(LinkStep::Code("01121".into())));
         check("/unlink now", Some(Command::Unlink));
         check("/USAGE@annalsbot", Some(Command::Usage));
+        let zone = |zone: Option<&str>| Some(Command::TimeZone { zone: zone.map(str::to_owned) });
+        check("/timezone", zone(None));
+        check("/TimeZone@annalsbot  Asia/Shanghai ", zone(Some("Asia/Shanghai")));
+        check("/timezone new york", zone(Some("new york")));
         check("/memory undone", Some(Command::Memory { up_to: None }));
         for (typed, number) in [
             ("/forget 2", Some(2)),

@@ -15,7 +15,9 @@
 //!    are older than the Session. An album is unanswered as a whole.
 //! 5. Notices, boundaries and earlier forms are never shown. Roles are not changed.
 //! 6. Messages that were replaced by an edit or a retry are not shown, except for unanswered ones; see `replaced.rs`.
-//! 7. Messages that exceed the token budget are left out, the oldest first and the summary last, but never unanswered
+//! 7. Times are told at the first message, and at each of another quarter of an hour than the one before it: see
+//!    [`time_marks`].
+//! 8. Messages that exceed the token budget are left out, the oldest first and the summary last, but never unanswered
 //!    ones. This is the last resort if compaction failed or could not shorten the context enough.
 //!
 //! # Layout
@@ -42,6 +44,7 @@ use crate::markup::Sender;
 use crate::message::UiMessage;
 use crate::record::Record;
 use crate::sort_key::{SortKey, Timestamp};
+use crate::time_marks::{self, is_marked};
 use crate::tokens;
 
 /// Settings of a context.
@@ -65,6 +68,8 @@ pub struct Context {
     pub messages: Vec<UiMessage>,
     /// Senders of `messages`; empty unless several people wrote them.
     pub senders: Vec<Option<Sender>>,
+    /// Times of those of `messages` that have a [mark](time_marks) of it, `None` for each other.
+    pub times: Vec<Option<Timestamp>>,
     /// Bases of the unanswered messages, in chat order.
     pub unanswered: Vec<SortKey>,
     /// Bases of the `/compact` commands that are not carried out yet, in chat order.
@@ -80,7 +85,7 @@ pub struct Context {
     /// Position from which the next context has to be read; `None` if it is unknown, or is the start. A message that
     /// arrives before it later is announced by a turn that names it.
     pub reaches_back_to: Option<SortKey>,
-    /// Token estimate of `messages`, including their senders.
+    /// Token estimate of `messages`, including their senders and the marks of their times.
     pub tokens: u32,
     /// Number of messages of the Session that the token budget left out.
     pub left_out: usize,
@@ -121,19 +126,33 @@ impl SessionView<'_> {
         if !shows_summary {
             tokens = waiting;
         }
+        // The first message that is shown has a mark in any case.
+        let mut first_mark =
+            self.unanswered.iter().find_map(|message| self.missing_mark(message)).unwrap_or(0);
         let kept = self.earlier.iter().rev().take_while(|message| {
             let sum = tokens.saturating_add(self.corrected(message.shown_tokens()));
-            let fits = sum <= policy.token_budget;
-            tokens = if fits { sum } else { tokens };
+            let mark = self.missing_mark(message).unwrap_or(first_mark);
+            let fits = sum.saturating_add(mark) <= policy.token_budget;
+            if fits {
+                (tokens, first_mark) = (sum, mark);
+            }
             fits
         });
         let left_out = self.earlier.len() - kept.count();
         let hidden = usize::from(self.summary.is_some() && !shows_summary);
         let shown = || self.earlier[left_out..].iter().chain(&self.unanswered);
+        tokens = tokens.saturating_add(first_mark);
         let summary = self.summary.filter(|_| shows_summary).map(Record::listed);
+        let mut before = None;
+        let times = shown().map(|message| {
+            let time = message.time()?;
+            is_marked(before.replace(time), time).then_some(time)
+        });
+        let times = summary.iter().map(|_| None).chain(times).collect();
         let senders = summary.iter().map(|_| None).chain(shown().map(Message::sender));
         Context {
             senders: if self.has_several { senders.collect() } else { Vec::new() },
+            times,
             messages: summary.into_iter().chain(shown().map(Message::shown)).collect(),
             unanswered: self.unanswered.iter().map(|message| message.base.clone()).collect(),
             to_compact: self.to_compact,
@@ -146,6 +165,12 @@ impl SessionView<'_> {
             left_out: left_out + hidden,
         }
     }
+
+    /// Returns the tokens of the mark that `message` has only if it is the first; `None` for a message that never has one.
+    fn missing_mark(&self, message: &Message<'_>) -> Option<u32> {
+        message.time()?;
+        Some(if message.time_tokens > 0 { 0 } else { self.corrected(time_marks::mark_tokens()) })
+    }
 }
 
 impl Context {
@@ -156,6 +181,8 @@ impl Context {
         let senders = self.senders.iter().skip(first).flatten().map(Sender::tokens);
         let guide = if self.senders.is_empty() { 0 } else { tokens::of_text(markup::GUIDE) };
         let budget = budget.saturating_sub(senders.fold(guide, u32::saturating_add));
+        let marks = self.times[first..].iter().flatten().map(|_| time_marks::mark_tokens());
+        let budget = budget.saturating_sub(marks.fold(0, u32::saturating_add));
         let mut sizes: Vec<(u32, usize)> =
             (first..self.messages.len()).map(|at| (tokens::of_message(&self.messages[at]), at)).collect();
         let total = sizes.iter().fold(0_u32, |sum, (tokens, _)| sum.saturating_add(*tokens));

@@ -19,6 +19,7 @@
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
 //! - [`person`]: identities of people, and links between them
 //! - [`takeover`]: chats that an operator has taken over
+//! - [`time_marks`]: the date and time in a request to a model; [`time_zone`]: names of time zones
 //! - [`title`]: titles of chats
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
 //! - [`language`]: the language that a person is answered in; [`texts`]: what the bot itself says, in each
@@ -58,6 +59,8 @@ pub mod takeover;
 pub mod terms;
 pub mod testing;
 pub mod texts;
+pub mod time_marks;
+pub mod time_zone;
 pub mod title;
 pub mod tokens;
 pub mod trace;

@@ -33,8 +33,18 @@ use crate::message::UiMessage;
 use crate::visible::is_hidden;
 
 /// Names of all elements.
-const NAMES: [&str; 9] =
-    ["message", "event", "reply", "notes", "summary", "conversation", "focus", "tool_call", "tool_result"];
+const NAMES: [&str; 10] = [
+    "message",
+    "event",
+    "reply",
+    "notes",
+    "summary",
+    "conversation",
+    "focus",
+    "tool_call",
+    "tool_result",
+    "time",
+];
 
 /// Names of the control tokens in the chat templates of open models, which servers may read in any text. Tokens such as
 /// `<|im_end|>` are found by their bar.
@@ -88,12 +98,12 @@ impl Sender {
         if self.is_event { "event" } else { "message" }
     }
 
-    /// Returns the start tag; `at` is the time of the message.
-    pub fn opening(&self, at: Option<&str>) -> String {
+    /// Returns the start tag.
+    pub fn opening(&self) -> String {
         let name = Some(clean_name(&self.name)).filter(|name| !name.is_empty());
         let name = name.map(|name| format!(" from=\"{name}\"")).unwrap_or_default();
         let id = if self.id.is_empty() { String::new() } else { format!(" id=\"{}\"", self.id) };
-        format!("<{}{name}{id}{}>", self.element(), time(at))
+        format!("<{}{name}{id}>", self.element())
     }
 
     /// Returns the end tag.
@@ -103,8 +113,8 @@ impl Sender {
 }
 
 /// Returns a message with its sender.
-pub fn message(sender: &Sender, at: Option<&str>, text: &str) -> String {
-    format!("{}{}{}", sender.opening(at), escape(text), sender.closing())
+pub fn message(sender: &Sender, text: &str) -> String {
+    format!("{}{}{}", sender.opening(), escape(text), sender.closing())
 }
 
 /// Returns a message of the assistant that is quoted among other messages.
@@ -112,8 +122,9 @@ pub fn reply(text: &str) -> String {
     format!("<reply>{}</reply>", escape(text))
 }
 
-fn time(at: Option<&str>) -> String {
-    at.map(|at| format!(" at=\"{at}\"")).unwrap_or_default()
+/// Returns a time in a conversation.
+pub fn time(text: &str) -> String {
+    format!("<time>{}</time>", escape(text))
 }
 
 /// Returns entries of memory.

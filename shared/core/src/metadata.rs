@@ -15,6 +15,7 @@ pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
 use crate::sort_key::{SortKey, Timestamp};
 use crate::takeover::Dispatch;
+use crate::time_zone::TimeZone;
 
 /// Data about a message beside its content.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -233,6 +234,16 @@ impl Metadata {
         if let Some(line) = other.line() {
             self.0.insert("telegram".into(), json!({ "businessConnectionId": line }));
         }
+    }
+
+    /// Returns the time zone of the sender, if the client says it, as the console does.
+    pub fn time_zone(&self) -> Option<TimeZone> {
+        TimeZone::named(self.text("timeZone")?)
+    }
+
+    /// Sets [`Metadata::time_zone`].
+    pub fn set_time_zone(&mut self, zone: TimeZone) {
+        self.0.insert("timeZone".into(), zone.name().into());
     }
 
     /// Returns true if it is a guest query of Telegram, whose chat is not the bot's own.

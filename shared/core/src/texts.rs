@@ -16,6 +16,7 @@ use crate::command::name::CommandName;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
+use crate::time_zone::TimeZone;
 
 /// The texts of one language.
 pub trait Texts: Debug + Sync {
@@ -159,6 +160,15 @@ pub trait Texts: Debug + Sync {
     /// Says that only this many messages are counted.
     fn spending_is_cut(&self, messages: usize) -> String;
 
+    /// Says which time zone a person has: one of their own, or `TIME_ZONE`.
+    fn time_zone(&self, zone: TimeZone, is_own: bool) -> String;
+    /// Confirms `/timezone`.
+    fn time_zone_set(&self, zone: TimeZone) -> String;
+    /// Says that no time zone has the name that was typed, and which one has a similar name.
+    fn no_such_time_zone(&self, similar: Option<TimeZone>) -> String;
+    /// Says which time zone a chat has that is not one person's.
+    fn time_zone_of_all(&self, zone: TimeZone) -> String;
+
     /// Says that `/link` needs a direct chat.
     fn link_not_here(&self) -> &'static str;
     /// Says that links are off.
@@ -299,6 +309,8 @@ pub enum CommandOption {
     Reason,
     /// The code or the confirmation of a link.
     Code,
+    /// The time zone.
+    TimeZone,
 }
 
 /// The owner of a memory, or the author of messages.

@@ -16,14 +16,17 @@ use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
 use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
 use annals_core::context::view::SessionView;
 use annals_core::context::{Policy, context};
+use annals_core::memory::Owner;
 use annals_core::memory::owner::only_person;
 use annals_core::prompt::Prompt;
 use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::time_marks::LocalTime;
 use annals_io::metrics::{Metric, Metrics};
 use annals_model::{Finish, Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
+use annals_store::memory::Memory;
 
 use crate::settings::ViewConfig;
 
@@ -238,7 +241,8 @@ impl Compaction {
         let text = if self.model.is_echo() {
             extract(cut, max_tokens)
         } else {
-            let mut prompt = prompt(cut, max_tokens, rules.source_tokens, focus);
+            let local_time = self.local_time(cut).await;
+            let mut prompt = prompt(cut, max_tokens, rules.source_tokens, focus, &local_time);
             prompt.max_tokens = view.corrected(prompt.max_tokens);
             let answer = self.model.complete(&prompt).await?;
             if answer.finish == Finish::ContentFilter {
@@ -247,6 +251,22 @@ impl Compaction {
             answer.text
         };
         Ok(accept(&text, source_tokens, max_tokens)?)
+    }
+
+    /// Returns the local time in which the summary of `cut` is told times: of the only person who speaks, or of everybody.
+    /// One read for a person.
+    pub(crate) async fn local_time(&self, cut: &Cut<'_, '_>) -> LocalTime {
+        let said: Vec<&Record> = cut.counted.iter().map(|message| message.first).collect();
+        let Some(person) = only_person(said.iter().copied(), cut.folded) else {
+            return LocalTime::of(self.view.time_zone);
+        };
+        let of_client = said.iter().rev().find_map(|record| record.message.metadata.time_zone());
+        let own = Memory::beside(&self.history).time_zone(&Owner::User(person)).await;
+        let own = own.unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to read the time zone of a person; TIME_ZONE is used for the summary");
+            None
+        });
+        LocalTime::of(own.or(of_client).unwrap_or(self.view.time_zone))
     }
 
     /// Returns the rules of a cut under the settings.

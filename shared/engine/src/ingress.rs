@@ -8,7 +8,7 @@
 //! - `approvers.rs`, `approving.rs`: `/approve`, `/deny` and the buttons
 //! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
 //! - [`operating`]: chats that an operator takes over, and messages that an operator sends
-//! - `recollection.rs`: `/memory` and `/forget`
+//! - `recollection.rs`: `/memory`, `/forget` and `/timezone`
 //! - `stop.rs`: `/stop`
 
 mod admission;
@@ -38,6 +38,7 @@ use annals_core::person::Links;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
+use annals_core::time_zone::TimeZone;
 use annals_io::metrics::{Metric, Metrics};
 use annals_store::history::{Appended, Cursor, History, HistoryError, Outcome, Position, Reply};
 use annals_store::memory::{Memory, MemoryError};
@@ -71,6 +72,7 @@ pub struct Ingress {
     links: Arc<Links>,
     prices: Arc<Prices>,
     language: Option<Language>,
+    time_zone: TimeZone,
     metrics: Metrics,
 }
 
@@ -145,6 +147,7 @@ impl Ingress {
             links,
             prices: Arc::default(),
             language: None,
+            time_zone: TimeZone::UTC,
             metrics,
         }
     }
@@ -153,6 +156,13 @@ impl Ingress {
     #[must_use]
     pub fn with_language(mut self, language: Option<Language>) -> Self {
         self.language = language;
+        self
+    }
+
+    /// Sets the time zone of everybody who has none of their own (`TIME_ZONE`).
+    #[must_use]
+    pub fn with_time_zone(mut self, time_zone: TimeZone) -> Self {
+        self.time_zone = time_zone;
         self
     }
 
@@ -421,6 +431,7 @@ impl Ingress {
             Command::Stop => return Ok(Some(self.stop(draft, appended, texts).await?)),
             Command::Memory { up_to } => Some(self.recollect(draft, *up_to, texts).await?),
             Command::UndoMemory { number } => Some(self.undo(draft, *number, texts).await?),
+            Command::TimeZone { zone } => Some(self.tell_time_zone(draft, zone.as_deref(), texts).await?),
             Command::Forget { number } => Some(self.forget(draft, *number, texts).await?),
             Command::Approve { which } => Some(self.approve(draft, which, true, None, texts).await?),
             Command::Deny { which, reason } => {

@@ -132,7 +132,8 @@ impl Compaction {
         let source_tokens = counted.iter().fold(folded, |sum, message| sum.saturating_add(message.tokens()));
         let max_tokens = rules.summary_tokens;
         if asks && !self.model.is_echo() {
-            let prompt = prompt(&cut, max_tokens, rules.source_tokens, None);
+            let local_time = self.local_time(&cut).await;
+            let prompt = prompt(&cut, max_tokens, rules.source_tokens, None, &local_time);
             let answer = self.model.complete(&prompt).await?;
             let refused = answer.finish == Finish::ContentFilter;
             let text = if refused {
@@ -174,6 +175,12 @@ impl Compaction {
             }
         }
         memory.move_entries(&from, &to, &numbers).await?;
+        if join.part == Part::All
+            && let Some(time_zone) = overview.time_zone
+            && memory.time_zone(&to).await?.is_none()
+        {
+            memory.set_time_zone(&to, time_zone).await?;
+        }
         Ok(())
     }
 

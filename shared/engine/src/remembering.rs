@@ -8,18 +8,19 @@ use std::cmp::Ordering;
 
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::context::Policy;
-use annals_core::context::view::SessionView;
-use annals_core::markup::Sender;
+use annals_core::context::view::{Message, SessionView};
 use annals_core::memory::StoredEntry;
+use annals_core::memory::capture::Quoted;
 use annals_core::memory::owner::owner_of_session;
 use annals_core::memory::{Entry, Finding, Owner, Source, capture};
-use annals_core::message::UiMessage;
 use annals_core::prompt::Prompt;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::time_marks::LocalTime;
+use annals_core::time_zone::TimeZone;
 use annals_model::{Finish, Model, ModelError};
 use annals_store::history::{History, HistoryError};
-use annals_store::memory::{Captured, Memory, MemoryError};
+use annals_store::memory::{Captured, Memory, MemoryError, Overview};
 use annals_store::people::{People, PeopleError};
 
 use crate::settings::{MemoryConfig, ViewConfig};
@@ -132,13 +133,18 @@ impl Remembering {
         if memory.has_captured(&owner, &source).await? {
             return Ok(0);
         }
-        let summary = view.summary.map(|summary| (summary.listed(), None));
-        let said = view.earlier.iter().chain(&view.unanswered);
-        let said = said.map(|message| (message.shown(), message.sender()));
-        let (messages, senders): (Vec<UiMessage>, Vec<_>) = summary.into_iter().chain(said).unzip();
-        let known: Vec<Entry> =
-            memory.list(&owner).await?.into_iter().map(|StoredEntry { entry, .. }| entry).collect();
-        let findings = self.find(&messages, &senders, &known, policy).await?;
+        let summary =
+            view.summary.map(|summary| Quoted { message: summary.listed(), sender: None, time: None });
+        let said = view.earlier.iter().chain(&view.unanswered).map(|message| Quoted {
+            message: message.shown(),
+            sender: message.sender(),
+            time: message.time(),
+        });
+        let messages: Vec<Quoted> = summary.into_iter().chain(said).collect();
+        let Overview { kept, time_zone, .. } = memory.overview(&owner).await?;
+        let known: Vec<Entry> = kept.into_iter().map(|StoredEntry { entry, .. }| entry).collect();
+        let time_zone = time_zone.or(of_client(&owner, Some(last))).unwrap_or(self.view.time_zone);
+        let findings = self.find(&messages, &known, policy, time_zone).await?;
         Ok(match memory.capture(&owner, &source, &findings).await? {
             Captured::Stored(entries) => entries,
             Captured::Before => 0,
@@ -147,15 +153,16 @@ impl Remembering {
 
     async fn find(
         &self,
-        messages: &[UiMessage],
-        senders: &[Option<Sender>],
+        messages: &[Quoted],
         known: &[Entry],
         policy: &Policy,
+        time_zone: TimeZone,
     ) -> Result<Vec<Finding>, RememberError> {
         if self.model.is_echo() {
             return Ok(capture::extract(messages, known));
         }
-        let prompt = capture::prompt(messages, senders, known, Prompt::source_budget(policy.token_budget));
+        let budget = Prompt::source_budget(policy.token_budget);
+        let prompt = capture::prompt(messages, known, budget, &LocalTime::of(time_zone));
         let answer = self.model.complete(&prompt).await?;
         Ok(match answer.finish {
             Finish::ContentFilter => Vec::new(),
@@ -164,9 +171,19 @@ impl Remembering {
     }
 }
 
-/// Memory for a turn.
+/// Memory and time zone for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recalled {
+    /// The memory; `None` if the Session has no owner, and with `MEMORY=off`.
+    pub memory: Option<RecalledMemory>,
+    /// The time zone in which the model is told times: the one that the only person who is speaking has chosen, else the one
+    /// that the client names with the newest message, else `TIME_ZONE`.
+    pub time_zone: TimeZone,
+}
+
+/// Memory for a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecalledMemory {
     /// Owner of the memory: the only person who is speaking, or the group.
     pub owner: Owner,
     /// Entries as a section for the system part; `None` if there are none.
@@ -174,7 +191,7 @@ pub struct Recalled {
 }
 
 /// Recalls entries for the Session of `records`: those of the only person who is speaking, or of the group, that fit
-/// the unanswered messages best. Returns `None` if the Session has no owner, and with `MEMORY=off`. Makes one query;
+/// the unanswered messages best; and the person's time zone. Makes one query, or with `MEMORY=off` one read;
 /// for a group, one more read per name that its chat has had; under `DM_SCOPE=user`, one for a conversation over HTTP.
 pub async fn recalled(
     history: &History,
@@ -182,7 +199,7 @@ pub async fn recalled(
     records: &[Record],
     config: &ViewConfig,
     memory: MemoryConfig,
-) -> Result<Option<Recalled>, RememberError> {
+) -> Result<Recalled, RememberError> {
     recalled_at(history, chat, records, history.clock().now(), config, memory).await
 }
 
@@ -194,22 +211,38 @@ pub async fn recalled_at(
     at: Timestamp,
     config: &ViewConfig,
     memory: MemoryConfig,
-) -> Result<Option<Recalled>, RememberError> {
-    if !memory.is_on {
-        return Ok(None);
-    }
+) -> Result<Recalled, RememberError> {
+    let none = Recalled { memory: None, time_zone: config.time_zone };
     let policy = config.policy(0);
     let view = SessionView::of(records, at, &policy);
-    let Some(owner) = owner_of(chat, &view, memory.groups) else { return Ok(None) };
+    let Some(owner) = owner_of(chat, &view, memory.groups && memory.is_on) else { return Ok(none) };
     // The direct chat of a Person has no other owner than that Person.
     let links = memory.links && !matches!(chat.place(), Place::Direct { .. });
     let owner = known_as(history, owner, links).await?;
-    let asked = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
-    let asked = asked.iter().rev().filter(|message| message.first.is_interaction());
-    let asked: Vec<String> = asked.take(3).map(|message| message.newest().message.plain_text()).collect();
+    let said = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
+    let asked: Vec<&Record> = said
+        .iter()
+        .rev()
+        .filter(|message| message.first.is_interaction())
+        .take(3)
+        .map(Message::newest)
+        .collect();
+    let of_client = of_client(&owner, asked.first().copied());
+    let time_zone = |own: Option<TimeZone>| own.or(of_client).unwrap_or(config.time_zone);
+    let store = Memory::beside(history);
+    if !memory.is_on {
+        return Ok(Recalled { memory: None, time_zone: time_zone(store.time_zone(&owner).await?) });
+    }
+    let asked: Vec<String> = asked.iter().map(|record| record.message.plain_text()).collect();
     let budget = (policy.token_budget / RECALLED_SHARE).min(MAX_RECALLED_TOKENS);
-    let section = Memory::beside(history).recall_section(&owner, &asked.join("\n"), budget).await?;
-    Ok(Some(Recalled { owner, section }))
+    let (section, own) = store.recall_section(&owner, &asked.join("\n"), budget).await?;
+    Ok(Recalled { memory: Some(RecalledMemory { owner, section }), time_zone: time_zone(own) })
+}
+
+/// Returns the time zone that the client names with `newest`, the newest message of a Session of `owner`. That of a person
+/// alone counts.
+fn of_client(owner: &Owner, newest: Option<&Record>) -> Option<TimeZone> {
+    newest.filter(|_| matches!(owner, Owner::User(_)))?.message.metadata.time_zone()
 }
 
 /// Returns the owner of the Session of `view`. A summary counts as the messages that it covers.

@@ -4,11 +4,12 @@ pub mod tools;
 
 use std::time::Duration;
 
-use annals_channel::settings::{DmScope, agent_id, dm_scope, language};
+use annals_channel::settings::{DmScope, agent_id, dm_scope, language, time_zone};
 use annals_core::context::Policy;
 use annals_core::language::Language;
 use annals_core::media;
 use annals_core::settings::{ConfigError, Env, Setting};
+use annals_core::time_zone::TimeZone;
 use annals_model::ModelSettings;
 use annals_store::settings::stale_after;
 
@@ -159,6 +160,8 @@ pub struct ViewConfig {
     pub keep_recent: usize,
     /// Maximum number of images in a context; 0 for a model without vision.
     pub images: usize,
+    /// `TIME_ZONE`
+    pub time_zone: TimeZone,
 }
 
 impl ViewConfig {
@@ -186,6 +189,7 @@ impl ViewConfig {
             threshold,
             keep_recent,
             images: media::most_images(window),
+            time_zone: time_zone(env)?,
         })
     }
 
@@ -222,6 +226,7 @@ mod tests {
         let view = with(&[], ViewConfig::from_env).unwrap();
         assert_eq!(view.stale_after, Some(Duration::from_hours(48)));
         assert_eq!((view.window, view.fresh, view.keep_recent), (128_000, false, 30));
+        assert_eq!(view.time_zone, TimeZone::UTC);
         assert_eq!(view.policy(400).token_budget, 102_000);
         assert_eq!(with(&[], reply_quiet), Ok(Duration::from_secs(1)));
         assert!(!with(&[], MemoryConfig::from_env).unwrap().groups);
@@ -236,10 +241,12 @@ mod tests {
             ("SESSION_MODE", "hunter2"),
             ("KEEP_RECENT", "hunter2"),
             ("KEEP_RECENT", "0"),
+            ("TIME_ZONE", "Asia/Hunter2"),
+            ("TIME_ZONE", "+08:00"),
         ];
         for (name, value) in cases {
             let error = with(&[(name, value)], ViewConfig::from_env).unwrap_err();
-            assert!(error.starts_with(name) && !error.contains("hunter2"), "{error}");
+            assert!(error.starts_with(name) && !error.to_lowercase().contains("hunter2"), "{error}");
         }
         for value in ["11s", "hunter2"] {
             let error = with(&[("REPLY_QUIET", value)], reply_quiet).unwrap_err();

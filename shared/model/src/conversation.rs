@@ -6,7 +6,8 @@
 //! that there was more.
 //!
 //! The part that does not change from one turn of a chat to the next comes first, since providers cache requests and charge
-//! less for a known beginning: tools, system part, and the messages up to [`Conversation::stable`]. Sources: "Prompt caching"
+//! less for a known beginning: tools, system part, and the messages up to [`Conversation::stable`]. What changes from turn to
+//! turn, recalled notes and the current time, comes after them. Sources: "Prompt caching"
 //! of OpenAI, Anthropic and Amazon Bedrock.
 //!
 //! Calls of earlier turns are sent as they were in their own turn, without thoughts. They are sent as calls if tools are
@@ -173,12 +174,18 @@ impl<'a> Conversation<'a> {
                     conversation.add(Speaker::User, Block::Text(summary));
                 }
                 Role::User => {
+                    if let Some(mark) = question.time_marks.and_then(|marks| marks.of_message(at)) {
+                        conversation.add(Speaker::User, Block::Text(mark.to_owned()));
+                    }
                     let own = question.images.iter().filter(|placed| placed.message == at);
                     let own = own.map(|placed| &placed.image).filter(|image| image.format().is_some());
                     conversation.add_message(question.sender(at), &readable::text(message), own);
                 }
                 Role::System => {}
             }
+        }
+        if let Some(marks) = question.time_marks {
+            conversation.add(Speaker::User, Block::Text(marks.now().to_owned()));
         }
         for step in question.steps {
             // No provider accepts the thoughts of another.
@@ -238,8 +245,8 @@ impl<'a> Conversation<'a> {
         let shows = images.clone().next().is_some();
         let said = match sender {
             None => markup::escape(text).into_owned(),
-            Some(sender) if shows => format!("{}{}", sender.opening(None), markup::escape(text)),
-            Some(sender) => markup::message(sender, None, text),
+            Some(sender) if shows => format!("{}{}", sender.opening(), markup::escape(text)),
+            Some(sender) => markup::message(sender, text),
         };
         self.add(Speaker::User, Block::Text(said));
         images.for_each(|image| self.add(Speaker::User, Block::Image(image)));

@@ -3,6 +3,7 @@
 use annals_core::markup::{self, Sender};
 use annals_core::media::{IMAGE_TOKENS, Image};
 use annals_core::message::{ToolCall, UiMessage};
+use annals_core::time_marks::TimeMarks;
 use annals_core::tokens;
 use serde_json::Value;
 
@@ -20,6 +21,9 @@ pub struct Question<'a> {
     /// The recalled memory for the unanswered messages. It changes from turn to turn, so it is sent directly before them,
     /// after everything that the next turn sends again.
     pub notes: Option<&'a str>,
+    /// The times of the messages and the current one. The current time is sent after the unanswered messages, since it
+    /// changes from turn to turn; within a turn it is the same.
+    pub time_marks: Option<&'a TimeMarks>,
     /// The images in the messages that can be shown.
     pub images: &'a [ImageAt],
     /// The sender of each message, if several people speak; else empty.
@@ -76,6 +80,7 @@ impl Question<'_> {
     /// Returns the token estimate of the request, including tools and steps.
     pub fn tokens(&self) -> u32 {
         let notes = self.notes.map(|notes| tokens::of_text(&markup::notes(notes)));
+        let time_marks = self.time_marks.map(TimeMarks::tokens);
         let guide = self.has_senders().then(|| tokens::of_text(markup::GUIDE));
         let senders = self.senders.iter().flatten().map(Sender::tokens);
         let images = u32::try_from(self.images.len()).unwrap_or(u32::MAX).saturating_mul(IMAGE_TOKENS);
@@ -84,6 +89,7 @@ impl Question<'_> {
         tools
             .chain(steps)
             .chain(notes)
+            .chain(time_marks)
             .chain(guide)
             .chain(senders)
             .chain([images])

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_channel::platform::{Platform, Registered};
-use annals_channel::settings::{Settings, access, channel_settings, links};
+use annals_channel::settings::{Settings, access, channel_settings, links, time_zone};
 use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
 use annals_core::settings::Env;
@@ -63,6 +63,7 @@ pub fn ingress<P: Platform + 'static>(
         .with_access(access)
         .with_people(settings.dm_scope, links)
         .with_language(settings.language)
+        .with_time_zone(time_zone(env)?)
         .with_memory(memory_is_on(env)?)
         .with_prices(Prices::from_env(env)?);
     Ok((ingress, deliverer))

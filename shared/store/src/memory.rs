@@ -4,7 +4,11 @@
 //! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\ntype: preference\n…", "position": 2,
 //!  "capture": "!capture#telegram-5b1f0c9a2d3e4f5061728394#1763766220000#00000000000000000012"}
 //! {"pk": "memory:user:telegram-42", "sk": "entry#0000000002", "deletedAt": 1763800000000, "position": 1, "capture": "…"}
+//! {"pk": "memory:user:telegram-42", "sk": "timeZone", "zoneName": "Asia/Shanghai"}
 //! ```
+//!
+//! The person's own time zone (`/timezone`) is here, since the query that recalls entries for a turn reads it too: it sorts
+//! directly after them.
 //!
 //! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so
 //! a number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions; `memory/moving.rs`
@@ -34,6 +38,7 @@ use annals_core::memory::owner::Owner;
 use annals_core::memory::section::{fitting, section};
 use annals_core::ranking::{Text, rank};
 use annals_core::sort_key::Timestamp;
+use annals_core::time_zone::TimeZone;
 use annals_io::clock::Clock;
 use aws_sdk_dynamodb::Client;
 use capture::captures_of;
@@ -48,6 +53,10 @@ pub const MAX_RECALLED_FROM: usize = 200;
 
 /// Maximum number of attempts at one write while others correct the same entry, or take the number meant for this one.
 const MAX_ATTEMPTS: u32 = 100;
+
+/// Sort key of the item of an owner's time zone, and its attribute: DynamoDB reserves `timeZone`.
+const TIME_ZONE: &str = "timeZone";
+const ZONE_NAME: &str = "zoneName";
 
 /// Time for which a change by the agent's tools can be undone.
 pub const UNDO_FOR: Duration = Duration::from_hours(7 * 24);
@@ -66,6 +75,8 @@ pub struct Overview {
     pub kept: Vec<StoredEntry>,
     /// The changes that can be undone, in the same order.
     pub undoable: Vec<Undoable>,
+    /// The time zone that the owner has chosen.
+    pub time_zone: Option<TimeZone>,
 }
 
 /// An entry that the agent's tools replaced or forgot.
@@ -121,14 +132,15 @@ impl Memory {
     }
 
     /// Returns the entries of `owner` that fit `query` best, as a section for the system part of at most `token_budget`
-    /// tokens; `None` if there are none, or none fits. One query, eventually consistent.
+    /// tokens, `None` if there are none, or none fits; and the time zone. One query, eventually consistent.
     pub async fn recall_section(
         &self,
         owner: &Owner,
         query: &str,
         token_budget: u32,
-    ) -> Result<Option<String>, MemoryError> {
-        Ok(section(&self.recall(owner, query, token_budget).await?))
+    ) -> Result<(Option<String>, Option<TimeZone>), MemoryError> {
+        let (entries, time_zone) = self.recall_with_zone(owner, query, token_budget).await?;
+        Ok((section(&entries), time_zone))
     }
 
     /// Returns the entries of [`recall_section`](Memory::recall_section): those that share words with `query`, the best
@@ -140,12 +152,24 @@ impl Memory {
         query: &str,
         token_budget: u32,
     ) -> Result<Vec<StoredEntry>, MemoryError> {
-        let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM), ..entries() };
-        let items = self.table.query_eventually(&owner.partition(), &span).await?;
+        Ok(self.recall_with_zone(owner, query, token_budget).await?.0)
+    }
+
+    async fn recall_with_zone(
+        &self,
+        owner: &Owner,
+        query: &str,
+        token_budget: u32,
+    ) -> Result<(Vec<StoredEntry>, Option<TimeZone>), MemoryError> {
+        let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM + 1), ..entries_and_zone() };
+        let mut items = self.table.query_eventually(&owner.partition(), &span).await?;
+        let time_zone = items.first().and_then(zone_of);
+        items.retain(|item| number_of(item).is_some());
+        items.truncate(MAX_RECALLED_FROM);
         self.purge(owner, &items).await?;
         let newest_first: Vec<StoredEntry> = items.iter().filter_map(|item| kept(owner, item)).collect();
         if newest_first.is_empty() {
-            return Ok(newest_first);
+            return Ok((newest_first, time_zone));
         }
         let texts = newest_first.iter().map(|StoredEntry { entry, .. }| Text {
             text: &entry.text,
@@ -157,7 +181,19 @@ impl Memory {
         let mut left: Vec<Option<StoredEntry>> = newest_first.into_iter().map(Some).collect();
         let mut ranked: Vec<StoredEntry> = best.iter().filter_map(|place| left[*place].take()).collect();
         ranked.extend(left.into_iter().flatten());
-        Ok(fitting(ranked, token_budget))
+        Ok((fitting(ranked, token_budget), time_zone))
+    }
+
+    /// Returns the time zone that `owner` has chosen. One read.
+    pub async fn time_zone(&self, owner: &Owner) -> Result<Option<TimeZone>, MemoryError> {
+        Ok(self.table.get(&owner.partition(), TIME_ZONE).await?.as_ref().and_then(zone_of))
+    }
+
+    /// Sets the time zone of `owner`. One write.
+    pub async fn set_time_zone(&self, owner: &Owner, zone: TimeZone) -> Result<(), MemoryError> {
+        let update = Update::default().set(ZONE_NAME, string(zone.name()));
+        self.table.update(&owner.partition(), TIME_ZONE, update).await?;
+        Ok(())
     }
 
     /// Returns the entries of `owner`, in order of creation, without deleted ones.
@@ -165,12 +201,13 @@ impl Memory {
         Ok(self.overview(owner).await?.kept)
     }
 
-    /// Returns the entries of `owner`, and the changes that can be undone.
+    /// Returns the entries of `owner`, the changes that can be undone, and the time zone.
     pub async fn overview(&self, owner: &Owner) -> Result<Overview, MemoryError> {
-        let items = self.table.query(&owner.partition(), &entries()).await?;
+        let items = self.table.query(&owner.partition(), &entries_and_zone()).await?;
         self.purge(owner, &items).await?;
         let now = self.clock.now();
         Ok(Overview {
+            time_zone: items.last().and_then(zone_of),
             kept: items.iter().filter_map(|item| kept(owner, item)).collect(),
             undoable: items.iter().filter_map(|item| undoable(owner, item, now)).collect(),
         })
@@ -325,7 +362,7 @@ impl Memory {
     /// Deletes everything of `owner`: entries, what can be undone of them, and the items of captures. Returns the number
     /// of entries. Safe to repeat.
     pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
-        let Overview { kept, undoable } = self.overview(owner).await?;
+        let Overview { kept, undoable, .. } = self.overview(owner).await?;
         let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
         let pk = owner.partition();
         let keys = self.table.keys(&pk).await?;
@@ -337,7 +374,7 @@ impl Memory {
     /// it. Returns the number of entries. Safe to repeat.
     pub async fn forget_chat(&self, owner: &Owner, chat: &ChatKey) -> Result<usize, MemoryError> {
         let is_group = *owner == Owner::Chat(chat.clone());
-        let Overview { mut kept, undoable } = self.overview(owner).await?;
+        let Overview { mut kept, undoable, .. } = self.overview(owner).await?;
         // Entries that the agent has forgotten count as well: they are deleted only now.
         kept.extend(undoable.into_iter().filter(|undoable| undoable.is_forgotten).map(|gone| gone.earlier));
         kept.retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
@@ -366,6 +403,15 @@ enum Changed {
 /// Returns the span of all entries of an owner, in order.
 fn entries() -> Span {
     Span { from: "entry#".into(), to: "entry#:".into(), newest_first: false, limit: None }
+}
+
+/// Returns the span of all entries of an owner, in order, and the time zone after them.
+fn entries_and_zone() -> Span {
+    Span { to: TIME_ZONE.into(), ..entries() }
+}
+
+fn zone_of(item: &Item) -> Option<TimeZone> {
+    TimeZone::named(text(item, ZONE_NAME)?)
 }
 
 /// Returns the sort key of the entry with this number: ten digits, the most that a `u32` has.

@@ -46,6 +46,7 @@ use answers::Mishap;
 pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
 pub use body::{
     images_of, is_for_notes, is_for_summary, last_user_line, lines_said, notes_of, summary_of, texts_of,
+    times_of, without_times,
 };
 pub use check::API_KEY;
 pub use completion::Numbering;

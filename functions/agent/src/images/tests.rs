@@ -16,6 +16,7 @@ fn seen(answered: usize, waiting: usize) -> Context {
     Context {
         messages: (0..answered + waiting).map(message).collect(),
         senders: Vec::new(),
+        times: Vec::new(),
         unanswered: (0..waiting).map(|n| SortKey::message(at, &MessageId::number(n as u64))).collect(),
         to_compact: Vec::new(),
         to_send: Vec::new(),

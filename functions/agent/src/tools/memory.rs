@@ -175,7 +175,7 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
                      something, or told a lasting fact, preference, decision or task. Never keep passwords or keys."
             ),
             json!({
-                "text": {"type": "string", "description": "one sentence that can be understood on its own"},
+                "text": {"type": "string", "description": "one sentence that can be understood on its own; days as dates, not as yesterday or tomorrow"},
                 "type": {"enum": kinds},
                 "replaces": {"type": "integer", "description": "the number of a note that this corrects, if it does"},
             }),

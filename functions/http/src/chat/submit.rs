@@ -166,7 +166,10 @@ impl Request<'_> {
         let id = if message.id.is_empty() { self.http.new_message_id()? } else { message_id(&message.id)? };
         let ingress = self.ingress();
         let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
-        let draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
+        let mut draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
+        if let Some(time_zone) = message.metadata.time_zone() {
+            draft.metadata.set_time_zone(time_zone);
+        }
         if ts != self.now {
             let stored = self.stored_from(draft.key().base()).await?;
             if let Some(newest) = stored.newest(&id) {

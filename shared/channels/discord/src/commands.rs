@@ -44,6 +44,7 @@ fn options(name: &str) -> &'static [Described] {
             ("reason", STRING, false, CommandOption::Reason),
         ],
         "link" => &[("code", STRING, false, CommandOption::Code)],
+        "timezone" => &[("zone", STRING, false, CommandOption::TimeZone)],
         _ => &[],
     }
 }
@@ -130,7 +131,7 @@ mod tests {
         let names: Vec<Value> = commands(None).iter().map(|command| command["name"].clone()).collect();
         let wanted =
             ["new", "reset", "compact", "memory", "forget", "stop", "approve", "deny", "link", "unlink"];
-        for wanted in wanted.into_iter().chain([ASK]) {
+        for wanted in wanted.into_iter().chain([ASK, "timezone"]) {
             assert!(names.iter().any(|name| name == wanted), "{wanted} is not registered");
         }
         for command in commands(None).iter().filter(|command| command["type"] == 1 && command["name"] != ASK)
@@ -159,6 +160,11 @@ mod tests {
         let number = json!({"name": "number", "type": 4, "value": 3});
         check("memory", json!([number, {"name": "undo", "type": 5, "value": true}]), "/memory undo 3");
         check("memory", json!([{"name": "undo", "type": 5, "value": false}]), "/memory");
+        check(
+            "timezone",
+            json!([{"name": "zone", "type": 3, "value": "Asia/Shanghai"}]),
+            "/timezone Asia/Shanghai",
+        );
         check("new", json!([{"name": "message", "type": 3, "value": "hello there"}]), "/new hello there");
     }
 }

@@ -25,13 +25,15 @@ pub enum CommandName {
     Unlink,
     /// `/usage`
     Usage,
+    /// `/timezone`
+    TimeZone,
     /// `/help`
     Help,
 }
 
 impl CommandName {
     /// All, in the order of `/help`.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::New,
         Self::Reset,
         Self::Stop,
@@ -43,6 +45,7 @@ impl CommandName {
         Self::Link,
         Self::Unlink,
         Self::Usage,
+        Self::TimeZone,
         Self::Help,
     ];
 }

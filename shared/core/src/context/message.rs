@@ -23,6 +23,8 @@ pub struct Message<'a> {
     pub(super) images: u32,
     /// Tokens for naming its sender; 0 if senders are not named.
     pub(super) sender_tokens: u32,
+    /// Tokens of the mark of its time; 0 if it has none.
+    pub(super) time_tokens: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,10 +67,20 @@ impl Message<'_> {
         self.newest.record.tokens
     }
 
-    /// Returns the token estimate with its images and its sender.
+    /// Returns the token estimate with its images, its sender and the mark of its time.
     pub fn shown_tokens(&self) -> u32 {
         let images = self.images.saturating_mul(IMAGE_TOKENS);
-        self.tokens().saturating_add(images).saturating_add(self.sender_tokens)
+        self.tokens()
+            .saturating_add(images)
+            .saturating_add(self.sender_tokens)
+            .saturating_add(self.time_tokens)
+    }
+
+    /// Returns the time at which it was sent, or `None` for a message that never has a [mark](crate::time_marks) of it: one of
+    /// the agent, and an event that tells of another chat.
+    pub fn time(&self) -> Option<Timestamp> {
+        let is_said = self.first.role() == Role::User && !self.first.message.metadata.is_joined();
+        is_said.then(|| self.first.said_at())
     }
 
     /// Returns the sender of the first form, since nobody else can edit it, or `None` for the agent. The id is empty
@@ -135,7 +147,16 @@ pub(super) fn messages<'a>(
             let newest = newest.get(place).copied().unwrap_or(own);
             let waits = newest.asked.is_some_and(|asked| !has_lapsed(asked, now));
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
-            Message { base, first, newest, unanswered, is_replaced: false, images: 0, sender_tokens: 0 }
+            Message {
+                base,
+                first,
+                newest,
+                unanswered,
+                is_replaced: false,
+                images: 0,
+                sender_tokens: 0,
+                time_tokens: 0,
+            }
         })
         .collect()
 }

@@ -15,6 +15,7 @@ use crate::testing::{
     HOUR, album_item, as_kind, aside, asking, boundary, edit, event, failure_notice, hours, key, opening,
     recall, record, reply, set, sorted, summary, user, with,
 };
+use crate::time_marks::mark_tokens;
 
 fn policy() -> Policy {
     Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
@@ -47,6 +48,7 @@ fn an_empty_history_has_an_empty_context() {
     let nothing = Context {
         messages: vec![],
         senders: vec![],
+        times: vec![],
         unanswered: vec![],
         to_compact: vec![],
         to_send: vec![],
@@ -58,6 +60,30 @@ fn an_empty_history_has_an_empty_context() {
         left_out: 0,
     };
     assert_eq!(empty, nothing);
+}
+
+#[test]
+fn times_are_told_once_a_quarter_and_never_change() {
+    let minutes = |at: i64| Timestamp::from_millis(at * 60_000).unwrap();
+    let said = |at: i64| {
+        let id = MessageId::number(u64::try_from(at).unwrap());
+        record(SortKey::message(minutes(at), &id), id, Role::User, Kind::Normal, "hello")
+    };
+    let records: Vec<Record> = [14, 15, 16, 29, 31, 200].map(said).to_vec();
+    let told = [Some(14), Some(15), None, None, Some(31), Some(200)].map(|at| at.map(minutes));
+    for count in 1..=records.len() {
+        for now in [200, 1_000] {
+            assert_eq!(context(&records[..count], minutes(now), &policy()).times, told[..count]);
+        }
+    }
+    // If older messages do not fit, the first that is shown has its time.
+    let last = &records[1..4];
+    let all = context(last, minutes(30), &policy());
+    assert_eq!(all.times, [Some(minutes(15)), None, None]);
+    let less = context(last, minutes(30), &Policy { token_budget: all.tokens - 1, ..policy() });
+    assert_eq!((less.times.as_slice(), less.left_out), (&[Some(minutes(16)), None][..], 1));
+    let two = context(&records[2..4], minutes(30), &policy());
+    assert_eq!((less.times, less.tokens), (two.times, two.tokens));
 }
 
 #[test]
@@ -468,8 +494,9 @@ fn the_models_own_count_corrects_the_estimate() {
     let mut answer = reply(&[(0, 1)]);
     set(&mut answer.message.metadata, "usage", json!({"inputTokens": 150, "estimatedInputTokens": 100}));
     let records = sorted([user(0, 1), answer, user(1, 2)]);
-    assert_eq!(context(&records, hours(1), &policy()).tokens, 45);
-    let tight = Policy { token_budget: 30, ..policy() };
+    let marked = tokens::corrected(10 + mark_tokens(), 1.5);
+    assert_eq!(context(&records, hours(1), &policy()).tokens, 2 * marked + 15);
+    let tight = Policy { token_budget: marked + 15, ..policy() };
     assert_eq!(context(&records, hours(1), &tight).left_out, 1);
 }
 
@@ -486,7 +513,11 @@ fn the_token_budget_leaves_out_the_oldest_and_never_the_unanswered() {
         (20, "| u0 u5", 20, 4),
         (0, "| u0 u5", 20, 4),
     ];
+    // The first message has a mark.
+    let mark = mark_tokens();
     for (token_budget, expect, tokens, left_out) in cases {
+        let token_budget = if token_budget == 0 { 0 } else { token_budget + mark };
+        let tokens = tokens + mark;
         let context = context(&records, hours(0), &Policy { token_budget, ..policy() });
         assert_eq!((shown(&context).as_str(), context.tokens, context.left_out), (expect, tokens, left_out));
     }
@@ -504,9 +535,9 @@ fn images_count_the_newest_first_and_no_more_than_are_shown() {
     let records = sorted([photo(user(0, 1)), photo(reply(&[(0, 1)])), photo(aside(1, 2)), photo(user(1, 3))]);
     for (images, tokens) in [(0, 40), (1, 1_640), (2, 3_240), (3, 4_840), (20, 4_840)] {
         let seen = context(&records, hours(1), &Policy { images, ..policy() });
-        assert_eq!((seen.tokens, seen.left_out), (tokens, 0), "{images}");
+        assert_eq!((seen.tokens, seen.left_out), (tokens + 2 * mark_tokens(), 0), "{images}");
     }
-    let tight = Policy { images: 20, token_budget: 3_250, ..policy() };
+    let tight = Policy { images: 20, token_budget: 3_250 + mark_tokens(), ..policy() };
     let seen = context(&records, hours(1), &tight);
     assert_eq!((shown(&seen).as_str(), seen.left_out), ("a1 u2 | u3", 1));
 }
@@ -515,7 +546,7 @@ fn images_count_the_newest_first_and_no_more_than_are_shown() {
 fn a_message_counts_with_the_tokens_of_its_newest_form() {
     let first = aside(0, 1);
     let longer = Record { tokens: 90, ..edit(&first, 1, None) };
-    assert_eq!(context(&[first, longer], hours(0), &policy()).tokens, 90);
+    assert_eq!(context(&[first, longer], hours(0), &policy()).tokens, 90 + mark_tokens());
 }
 
 #[test]
@@ -710,7 +741,7 @@ proptest! {
             .collect();
         let ids = ids(&context);
         prop_assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len(), "shown twice: {:?}", ids);
-        let mut tokens = 0;
+        let mut tokens = context.times.iter().flatten().map(|_| mark_tokens()).sum::<u32>();
         for message in &context.messages {
             let record = by_id[&message.id];
             prop_assert_eq!(&message.parts, &record.message.parts);
@@ -738,7 +769,7 @@ proptest! {
             let last_out = &whole.messages[cut.left_out - 1];
             let record = records.iter().filter(|r| r.message_id.as_str() == last_out.id && r.kind() != Kind::Boundary);
             let tokens = record.filter(|r| r.message.parts == last_out.parts).map(|r| r.tokens).max();
-            prop_assert!(cut.tokens + tokens.unwrap() > policy.token_budget, "cut although it fits");
+            prop_assert!(cut.tokens + tokens.unwrap() + mark_tokens() > policy.token_budget, "cut although it fits");
         }
     }
 

@@ -16,6 +16,7 @@ use crate::media;
 use crate::record::{Kind, Record, Source};
 use crate::sender;
 use crate::sort_key::{SortKey, Timestamp};
+use crate::time_marks;
 use crate::tokens;
 
 /// Time before the reading of a summary's records from which the context is read again, although the summary covers
@@ -106,6 +107,7 @@ impl<'a> SessionView<'a> {
                 message.sender_tokens = sender::of(message.first).map_or(0, |sender| sender.tokens());
             }
         }
+        mark_times(earlier.iter_mut().chain(&mut unanswered));
         let last_interaction = session.as_ref().and_then(|session| session.last_interaction);
         let reaches_back_to = session.and_then(|session| match summary {
             Some(summary) => {
@@ -168,7 +170,8 @@ impl<'a> SessionView<'a> {
         if self.has_several { self.corrected(tokens::of_text(markup::GUIDE)) } else { 0 }
     }
 
-    /// Returns the corrected estimate of `messages`, with their images and, if they are named, their senders.
+    /// Returns the corrected estimate of `messages`, with their images, the marks of their times and, if they are
+    /// named, their senders.
     pub fn tokens_of(&self, messages: &[Message<'_>]) -> u32 {
         messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.shown_tokens())))
     }
@@ -182,6 +185,16 @@ fn count_images<'a>(earlier: &mut [Message<'a>], unanswered: &mut [Message<'a>],
         let shown = media::count_images(&newest.message, newest.channel).min(left);
         left -= shown;
         message.images = u32::try_from(shown).unwrap_or(u32::MAX);
+    }
+}
+
+/// Counts the marks of the times of `messages`, which are in the order in which they are shown.
+fn mark_times<'m, 'a: 'm>(messages: impl Iterator<Item = &'m mut Message<'a>>) {
+    let (mut before, tokens) = (None, time_marks::mark_tokens());
+    for message in messages {
+        let Some(time) = message.time() else { continue };
+        message.time_tokens = if time_marks::is_marked(before, time) { tokens } else { 0 };
+        before = Some(time);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::command::name::CommandName;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
+use crate::time_zone::TimeZone;
 
 /// The texts in English.
 #[derive(Debug)]
@@ -37,6 +38,9 @@ impl Texts for En {
             CommandName::Usage => {
                 ("/usage", "say how many tokens this conversation took, and what they cost")
             }
+            CommandName::TimeZone => {
+                ("/timezone [zone]", "set your time zone, such as Asia/Shanghai, or say which it is")
+            }
             CommandName::Help => ("/help", "show this list"),
         }
     }
@@ -67,6 +71,7 @@ impl Texts for En {
             CommandOption::Which => "number or code of the request, or all",
             CommandOption::Reason => "reason for the bot",
             CommandOption::Code => "code from another channel, or yes or no",
+            CommandOption::TimeZone => "your time zone, such as Asia/Shanghai",
         }
     }
     fn answer_this(&self) -> &'static str {
@@ -294,6 +299,21 @@ impl Texts for En {
     }
     fn spending_is_cut(&self, messages: usize) -> String {
         format!("Only the newest {messages} messages are counted.")
+    }
+
+    fn time_zone(&self, zone: TimeZone, is_own: bool) -> String {
+        let whose = if is_own { "Your time zone is" } else { "You have not chosen a time zone. Yours is" };
+        format!("{whose} {zone}. To change it: /timezone and a name such as Asia/Shanghai")
+    }
+    fn time_zone_set(&self, zone: TimeZone) -> String {
+        format!("Your time zone is {zone} now.")
+    }
+    fn no_such_time_zone(&self, similar: Option<TimeZone>) -> String {
+        let similar = similar.map(|zone| format!(" Did you mean {zone}?")).unwrap_or_default();
+        format!("I do not know this time zone.{similar} Names are like Asia/Shanghai or Europe/Berlin.")
+    }
+    fn time_zone_of_all(&self, zone: TimeZone) -> String {
+        format!("The time zone here is {zone}. Your own is for direct chats with me: use /timezone there.")
     }
 
     fn link_not_here(&self) -> &'static str {

@@ -103,6 +103,10 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         call_waits(tool, words),
         file_of_reply(None, words, words),
         in_room(words, words),
+        time_zone_set(TimeZone::UTC),
+        time_zone_of_all(TimeZone::UTC),
+        no_such_time_zone(None),
+        no_such_time_zone(Some(TimeZone::UTC)),
     );
     for text in TerminalText::ALL {
         add!(terminal(text));
@@ -115,6 +119,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
     }
     for yes in [false, true] {
         add!(
+            time_zone(TimeZone::UTC, yes),
             how_to_answer(yes),
             button(yes),
             own_change(yes, words),

@@ -5,6 +5,7 @@ use crate::command::name::CommandName;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
+use crate::time_zone::TimeZone;
 
 /// The texts in Chinese.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ impl Texts for Zh {
             CommandName::Link => ("/link [关联码]", "让你在这里和另一个渠道共用对话和记忆"),
             CommandName::Unlink => ("/unlink", "解除这个渠道与其他渠道的关联"),
             CommandName::Usage => ("/usage", "查看这个对话的 token 用量和费用"),
+            CommandName::TimeZone => ("/timezone [时区]", "设置你的时区，例如 Asia/Shanghai；不带参数则查看"),
             CommandName::Help => ("/help", "显示这份列表"),
         }
     }
@@ -60,6 +62,7 @@ impl Texts for Zh {
             CommandOption::Which => "请求的编号或代码，或者 all（全部）",
             CommandOption::Reason => "告诉机器人的理由",
             CommandOption::Code => "另一个渠道给出的关联码，或者 yes、no",
+            CommandOption::TimeZone => "你的时区，例如 Asia/Shanghai",
         }
     }
     fn ask(&self) -> &'static str {
@@ -296,6 +299,21 @@ impl Texts for Zh {
     }
     fn spending_is_cut(&self, messages: usize) -> String {
         format!("只统计了最新的 {messages} 条消息。")
+    }
+
+    fn time_zone(&self, zone: TimeZone, is_own: bool) -> String {
+        let whose = if is_own { "你的时区是" } else { "你还没有选择时区，目前使用" };
+        format!("{whose} {zone}。要更改：/timezone 加时区名，例如 Asia/Shanghai")
+    }
+    fn time_zone_set(&self, zone: TimeZone) -> String {
+        format!("你的时区现在是 {zone}。")
+    }
+    fn no_such_time_zone(&self, similar: Option<TimeZone>) -> String {
+        let similar = similar.map(|zone| format!("你是指 {zone} 吗？")).unwrap_or_default();
+        format!("没有这个时区。{similar}时区名的写法如 Asia/Shanghai 或 Europe/Berlin。")
+    }
+    fn time_zone_of_all(&self, zone: TimeZone) -> String {
+        format!("这里的时区是 {zone}。你自己的时区用于和我的私聊：请在那里使用 /timezone。")
     }
 
     fn link_not_here(&self) -> &'static str {

@@ -1,4 +1,4 @@
-//! `/memory` and `/forget`.
+//! `/memory` and `/forget`, and `/timezone`, since a person's time zone is beside their memory.
 //!
 //! In a person's direct chat they show and change the entries of that person, elsewhere those of the group. An HTTP
 //! conversation counts as a group's if another person spoke in it earlier, among its last [`MAX_PAGE`] records, since
@@ -13,6 +13,7 @@ use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
 use annals_core::record::{Channel, Details};
 use annals_core::texts::{Texts, Whose};
+use annals_core::time_zone::TimeZone;
 use annals_store::history::{Cursor, MAX_PAGE, Position};
 use annals_store::memory::{Deleted, Overview, Undoable};
 
@@ -41,7 +42,7 @@ impl Ingress {
         if self.memory_is_on {
             return Ok(list(&owner, &overview, up_to, texts));
         }
-        let is_empty = overview == Overview::default();
+        let is_empty = overview.kept.is_empty() && overview.undoable.is_empty();
         let list = || format!("\n\n{}", list(&owner, &overview, up_to, texts));
         Ok(format!("{}{}", texts.memory_is_off(), if is_empty { String::new() } else { list() }))
     }
@@ -77,6 +78,28 @@ impl Ingress {
         })
     }
 
+    /// Sets the time zone of the person whose direct chat this is, if `typed` names one, and says which it is. A group has
+    /// that of `TIME_ZONE`.
+    pub(super) async fn tell_time_zone(
+        &self,
+        draft: &Draft,
+        typed: Option<&str>,
+        texts: &dyn Texts,
+    ) -> Result<String, IngressError> {
+        let Some(owner @ Owner::User(_)) = self.owner(draft).await? else {
+            return Ok(texts.time_zone_of_all(self.time_zone));
+        };
+        let Some(typed) = typed else {
+            let own = self.memory.time_zone(&owner).await?.or_else(|| draft.metadata.time_zone());
+            return Ok(texts.time_zone(own.unwrap_or(self.time_zone), own.is_some()));
+        };
+        let Some(zone) = TimeZone::named(typed) else {
+            return Ok(texts.no_such_time_zone(TimeZone::similar_to(typed)));
+        };
+        self.memory.set_time_zone(&owner, zone).await?;
+        Ok(texts.time_zone_set(zone))
+    }
+
     /// Returns the owner of the memory that a command in this chat is about, or `None` on a business's line, which has
     /// no memory.
     async fn owner(&self, draft: &Draft) -> Result<Option<Owner>, IngressError> {
@@ -107,7 +130,7 @@ impl Ingress {
 }
 
 fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>, texts: &dyn Texts) -> String {
-    let Overview { kept: entries, undoable } = overview;
+    let Overview { kept: entries, undoable, .. } = overview;
     let whose = match owner {
         Owner::User(_) => Whose::Yours,
         Owner::Chat(_) => Whose::Chats,
@@ -186,8 +209,12 @@ mod tests {
         StoredEntry { number, entry }
     }
 
+    fn overview(entries: &[StoredEntry]) -> Overview {
+        Overview { kept: entries.to_vec(), ..Overview::default() }
+    }
+
     fn list(owner: &Owner, entries: &[StoredEntry], up_to: Option<u32>) -> String {
-        super::list(owner, &Overview { kept: entries.to_vec(), undoable: Vec::new() }, up_to, &En)
+        super::list(owner, &overview(entries), up_to, &En)
     }
 
     #[test]
@@ -201,7 +228,7 @@ mod tests {
             until: Timestamp::MIN,
         };
         let undoable = vec![undoable(1, "Pays to Y.", false), undoable(2, "Likes tea.", true)];
-        let said = super::list(&owner, &Overview { kept: vec![marked], undoable }, None, &En);
+        let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, None, &En);
         assert_eq!(
             said,
             "What I remember about you:\n\n1. Pays to X. (fact; saved after reading shop/lookup, web/fetch)\n\n\
@@ -218,7 +245,7 @@ mod tests {
             list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
             "What I remember about you:\n\n1. Likes tea. (fact)\n3. 喝茶 (fact)\n\nTo forget one: /forget and its number"
         );
-        let overview = Overview { kept: vec![kept(3, "喝茶")], undoable: Vec::new() };
+        let overview = overview(&[kept(3, "喝茶")]);
         let chinese = "我记得关于你的这些内容：\n\n3. 喝茶（事实）\n\n要忘掉某一条：/forget 加编号";
         assert_eq!(super::list(&owner, &overview, None, &Zh), chinese);
         let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();

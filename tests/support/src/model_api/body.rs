@@ -84,7 +84,7 @@ pub(super) fn said_last(body: &Value) -> String {
     said.map(|message| as_said(&content_text(&message["content"]))).collect::<Vec<_>>().join("\n")
 }
 
-/// A user's text without the guide, the summary and the notes before it; each message of a group as
+/// A user's text without the guide, the summary, the notes and the times beside it; each message of a group as
 /// `<name>: <text>`.
 fn as_said(text: &str) -> String {
     let guided = text.strip_prefix("Several people speak in this chat.");
@@ -103,7 +103,21 @@ fn as_said(text: &str) -> String {
             text = format!("{before}{}", after.strip_prefix('\n').unwrap_or(after));
         }
     }
-    without_senders(&text)
+    without_senders(&without_times(&text))
+}
+
+/// Returns `text` without times, each of which is a line.
+pub fn without_times(text: &str) -> String {
+    let is_mark = |line: &&str| line.starts_with("<time>") && line.ends_with("</time>");
+    text.split('\n').filter(|line| !is_mark(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the times in a request's body, in order: of messages, and last the current one.
+pub fn times_of(body: &Value) -> Vec<String> {
+    let users = messages_of(body).iter().filter(|message| message["role"] == "user");
+    let text = users.map(|message| content_text(&message["content"])).collect::<Vec<_>>().join("\n");
+    let time = |line: &str| Some(line.strip_prefix("<time>")?.strip_suffix("</time>")?.to_owned());
+    text.lines().filter_map(time).collect()
 }
 
 fn without_senders(text: &str) -> String {

@@ -73,14 +73,15 @@ fn on_request_all_but_the_recent_messages_are_summarised() {
 
 #[test]
 fn for_lack_of_tokens_at_least_all_but_the_recent_messages_are_summarised() {
-    // Eight messages of ten tokens, and ten for the summary. Recent messages stay if they fit; otherwise the aim is 60
-    // % of the budget.
+    // Eight messages of ten tokens, 21 for the time of each of a person, and ten for the summary. Recent messages stay if they
+    // fit; otherwise the aim is 60 % of the budget.
     check(&talk(4), Why::Room { budget: 1_000 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
-    check(&talk(4), Why::Room { budget: 30 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
+    check(&talk(4), Why::Room { budget: 51 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
+    check(&talk(4), Why::Room { budget: 50 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
     check(&talk(4), Why::Room { budget: 29 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
     // Unanswered messages take their part of the budget.
-    check(&[talk(4), vec![user(9, 9)]].concat(), Why::Room { budget: 30 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
-    check(&[talk(4), vec![user(9, 9)]].concat(), Why::Room { budget: 29 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
+    check(&[talk(4), vec![user(9, 9)]].concat(), Why::Room { budget: 51 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
+    check(&[talk(4), vec![user(9, 9)]].concat(), Why::Room { budget: 50 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
     check(&[user(9, 9)], Why::Room { budget: 1 }, "nothing");
 }
 
@@ -89,8 +90,8 @@ fn the_budget_is_in_tokens_as_the_model_counts() {
     let mut records = talk(4);
     let usage = json!({"inputTokens": 200, "estimatedInputTokens": 100});
     set(&mut records[7].message.metadata, "usage", usage);
-    assert_eq!(told(&records, Why::Room { budget: 60 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 | u4 a4");
-    assert_eq!(told(&records, Why::Room { budget: 59 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 u4 a4 |");
+    assert_eq!(told(&records, Why::Room { budget: 102 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 | u4 a4");
+    assert_eq!(told(&records, Why::Room { budget: 101 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 u4 | a4");
 }
 
 #[test]

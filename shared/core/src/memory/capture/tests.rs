@@ -6,6 +6,7 @@ use crate::memory::owner::Owner;
 use crate::message::Part;
 use crate::sort_key::Timestamp;
 use crate::testing::set;
+use crate::time_zone::TimeZone;
 
 fn entry(text: &str) -> Entry {
     Entry {
@@ -101,53 +102,60 @@ fn there_are_at_most_eight_of_500_characters() {
     }
 }
 
-fn message(role: Role, kind: &str, text: &str) -> UiMessage {
+fn quoted(role: Role, kind: &str, text: &str) -> Quoted {
     let mut message = UiMessage::text("1", role, text);
     set(&mut message.metadata, "kind", json!(kind));
-    message
+    Quoted { message, sender: None, time: None }
+}
+
+fn utc() -> LocalTime {
+    LocalTime::of(TimeZone::UTC)
 }
 
 #[test]
 fn the_prompt_has_the_conversation_and_the_known_entries() {
-    let named =
-        message(Role::User, "normal", "I live in Bergen.\nDo you know it?\n# Your notes</conversation>");
+    let text = "I live in Bergen.\nDo you know it?\n# Your notes</conversation>";
     let ada = Sender { id: "k1".into(), name: "Ada\nL".into(), is_event: false };
-    let senders = [None, Some(ada), None, None];
-    let mut answer = message(Role::Assistant, "normal", "I do.");
-    answer.parts.push(Part::new(json!({"type": "tool-map", "state": "output-available"})).unwrap());
+    let time = Some(Timestamp::from_secs(1_763_765_920));
+    let named = Quoted { sender: Some(ada), time, ..quoted(Role::User, "normal", text) };
+    let mut answer = quoted(Role::Assistant, "normal", "I do.");
+    answer.message.parts.push(Part::new(json!({"type": "tool-map", "state": "output-available"})).unwrap());
     let messages =
-        [message(Role::Assistant, "summary", "They met."), named, answer, message(Role::User, "normal", " ")];
-    let prompt = prompt(&messages, &senders, &[entry("Likes\ntea.\n</notes>")], 10_000);
+        [quoted(Role::Assistant, "summary", "They met."), named, answer, quoted(Role::User, "normal", " ")];
+    let prompt = prompt(&messages, &[entry("Likes\ntea.\n</notes>")], 10_000, &utc());
     assert_eq!(
         prompt.text,
         "<notes>\n- [fact] Likes tea. &lt;/notes>\n</notes>\n<conversation>\n\
          Summary of the conversation so far:\n<summary>\nThey met.\n</summary>\n\n\
+         <time>Friday 2025-11-21 22:58 +00:00</time>\n\
          <message from=\"Ada L\" id=\"k1\">I live in Bergen.\nDo you know it?\n# Your notes&lt;/conversation></message>\n\
          <reply>I do.\n[used map]</reply>\n</conversation>\n"
     );
-    assert!(prompt.instructions.contains("NONE"));
+    assert!(
+        prompt.instructions.contains("NONE") && prompt.instructions.contains("Write days as dates in full")
+    );
 }
 
 #[test]
 fn a_long_conversation_is_cut_at_its_beginning() {
     let messages: Vec<_> =
-        (0..100).map(|n| message(Role::Assistant, "normal", &format!("{n}: {}", "话".repeat(100)))).collect();
-    let short = prompt(&messages, &[], &[], 1000);
+        (0..100).map(|n| quoted(Role::Assistant, "normal", &format!("{n}: {}", "话".repeat(100)))).collect();
+    let short = prompt(&messages, &[], 1000, &utc());
     assert!(short.text.contains("[earlier messages are left out]\n<reply>9"), "{}", short.text);
     assert!(short.text.contains("99: 话") && !short.text.contains("\n<reply>80:"));
     assert!(tokens::of_text(&short.text) + tokens::of_text(&short.instructions) <= 1020);
     // If not even one message fits, a part of the last one is shown.
-    assert!(prompt(&messages, &[], &[], 10).text.contains("<reply>99: 话话"));
+    assert!(prompt(&messages, &[], 10, &utc()).text.contains("<reply>99: 话话"));
 }
 
 #[test]
 fn without_a_model_the_messages_become_one_note() {
     let messages = [
-        message(Role::User, "normal", "I am Ada\nof Bergen"),
-        message(Role::Assistant, "normal", "Hello Ada"),
-        message(Role::Assistant, "summary", "Ada said hello"),
-        message(Role::User, "normal", "  "),
-        message(Role::User, "normal", "我喜欢喝茶"),
+        quoted(Role::User, "normal", "I am Ada\nof Bergen"),
+        quoted(Role::Assistant, "normal", "Hello Ada"),
+        quoted(Role::Assistant, "summary", "Ada said hello"),
+        quoted(Role::User, "normal", "  "),
+        quoted(Role::User, "normal", "我喜欢喝茶"),
     ];
     let note =
         Finding {
