@@ -58,7 +58,7 @@ fn older_forms_of_direct_chats_are_read_and_never_written() {
         KeyError::ControlCharacter { part: "userId", character: '\u{7}' }
     );
     assert_eq!(error("lark:annals:dm:%3a"), KeyError::BadEscape);
-    assert_eq!(error("slack:annals:dm:42"), KeyError::UnknownShape);
+    assert_eq!(error("smoke:annals:dm:42"), KeyError::UnknownShape);
     assert_eq!(
         error(&format!("discord:annals:dm:{}", "7".repeat(2048))),
         KeyError::TooLong { bytes: 18 + 2048 }
