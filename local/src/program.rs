@@ -14,6 +14,7 @@ use annals_discord_relay::{DiscordHost, relay};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
+use annals_engine::scheduling::Scheduling;
 use annals_engine::settings::ToolsSetting;
 use annals_engine::upkeep::Upkeep;
 use annals_http::auth::caller;
@@ -49,7 +50,7 @@ use crate::server::{self, HEADER_TIMEOUT};
 use crate::status::Status;
 use crate::stores::{DataLock, Stores, lock};
 use crate::terminal::endpoint::{BoundEndpoint, Endpoint};
-use crate::upkeep::keep_up;
+use crate::upkeep::{keep_schedules, keep_up};
 
 /// Longest time that a run may hold a chat: longer than any run, since no other process could continue it.
 const LEASE: Duration = Duration::from_hours(1);
@@ -66,6 +67,7 @@ pub struct Program {
     ready: Ready,
     agent: Agent,
     compactor: Compactor,
+    scheduling: Scheduling,
     stores: Stores,
     /// Endpoint for terminals, or the reason why there is none.
     terminal: anyhow::Result<BoundEndpoint>,
@@ -141,6 +143,7 @@ impl Program {
         let upkeep =
             Upkeep { access: config.access, ..Upkeep::new(history.clone(), model.clone(), &config.agent) };
         let compactor = Compactor::new(history.clone(), upkeep);
+        let scheduling = ingress.scheduling();
         let agent = Agent {
             deliverer,
             surroundings,
@@ -193,6 +196,7 @@ impl Program {
             ready,
             agent,
             compactor,
+            scheduling,
             stores,
             terminal,
             gateway: None,
@@ -230,6 +234,7 @@ impl Program {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
+        let schedules = tokio::spawn(keep_schedules(self.scheduling));
         let terminal = match self.terminal {
             Ok(terminal) => Some(tokio::spawn(terminal.serve())),
             Err(error) => {
@@ -264,6 +269,7 @@ impl Program {
         }
         turns.abort();
         upkeep.abort();
+        schedules.abort();
         for task in [terminal, gateway, relay].into_iter().flatten() {
             task.abort();
         }

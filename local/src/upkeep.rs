@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
 use annals_core::sort_key::Timestamp;
+use annals_engine::scheduling::{Ran, Scheduling};
 use annals_store::history::directory::is_due_entry;
 use annals_store::history::due::{DUE_AT, DUE_SINCE};
 use anyhow::Context;
@@ -18,6 +19,8 @@ use crate::stores::TABLE;
 const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
 /// Shortest time between two runs.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Time between two looks at the schedules.
+const SCHEDULES_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest run. It is limited only because the deletion of expired records waits for it.
 const RUN: Duration = Duration::from_hours(1);
 /// Longest time between two sweeps, each of which reads the whole table.
@@ -44,6 +47,21 @@ pub async fn keep_up(compactor: Compactor, dynamodb: Client) {
             next_sweep = clock.now().plus(sweep_interval);
         }
         clock.sleep(interval).await;
+    }
+}
+
+/// Runs the schedules that are due, at once and then at intervals, as EventBridge has it done in AWS.
+pub async fn keep_schedules(scheduling: Scheduling) {
+    let clock = scheduling.history.clock().clone();
+    loop {
+        match scheduling.run_due(clock.now().plus(RUN)).await {
+            Ok(Ran { runs: 0, failed: 0, .. }) => {}
+            Ok(Ran { runs, late, failed }) => tracing::info!(runs, late, failed, "schedules have run"),
+            Err(error) => {
+                tracing::error!(%error, "failed to read the schedules that are due; trying again soon");
+            }
+        }
+        clock.sleep(SCHEDULES_INTERVAL).await;
     }
 }
 

@@ -89,6 +89,7 @@ mod replay;
 mod reports;
 mod runs;
 mod scale;
+mod schedules;
 mod search;
 mod security;
 mod settings;

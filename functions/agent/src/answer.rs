@@ -100,10 +100,10 @@ pub(crate) async fn answer_compact_command(
     store(agent, turn, Kind::Notice, notice).await
 }
 
-/// Commits to the turn, and stores the operator's message that it sends as its reply.
+/// Commits to the turn, and stores the operator's message, or the text of a schedule, that it sends as its reply.
 pub(crate) async fn answer_for_operator(agent: &Agent, turn: &mut ClaimedTurn) -> Result<Record, TurnError> {
     let mut message = UiMessage::new("", Role::Assistant, turn.newest.message.parts.clone());
-    if let Some(dispatch) = turn.newest.dispatch() {
+    if let Some(dispatch) = turn.newest.dispatch().filter(|_| turn.newest.due().is_none()) {
         message.metadata.set_sent_by(&dispatch.by);
     }
     begin_with_step(&mut message, turn.newest.channel);
@@ -132,6 +132,9 @@ async fn store(
     mut message: UiMessage,
 ) -> Result<Record, TurnError> {
     message.metadata.copy_line_of(&turn.newest.message.metadata);
+    if let ([_], Some(due)) = (turn.turn.covers.as_slice(), turn.newest.due()) {
+        message.metadata.set_due(&due);
+    }
     match turn.put_reply(agent, kind, message).await? {
         ReplyAppended::Stored(reply) => Ok(reply),
         ReplyAppended::Present(reply) => {

@@ -259,7 +259,7 @@ impl Window {
         seen: &Context,
         session: Option<&'a Session<'a>>,
     ) -> Toolbox<'a> {
-        let chat = (&turn.lease.chat, turn.newest.line());
+        let chat = (&turn.lease.chat, &turn.newest);
         Toolbox::new(agent, chat, turn.memory_source(), &self.offered, &seen.messages, session)
     }
 

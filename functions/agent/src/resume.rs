@@ -95,7 +95,7 @@ async fn call_approved(
     let clock = &agent.clock;
     let until = until.min(clock.now().plus(CALLS_TIME));
     let session = agent.servers.as_deref().map(Session::new);
-    let chat = (&turn.lease.chat, turn.newest.line());
+    let chat = (&turn.lease.chat, &turn.newest);
     let source = turn.memory_source();
     let toolbox = Toolbox::new(agent, chat, source, offered, &[], session.as_ref());
     let mut outcomes = Vec::new();

@@ -179,17 +179,17 @@ impl ClaimedTurn {
         forms.all(|record| record.kind() == Kind::Notice && record.asks())
     }
 
-    /// Addresses the reply of a turn that sends an operator's message: to the newest message that it answers, if one shows
+    /// Addresses the reply of a turn that sends an operator's message, or is a run of a schedule: to the newest message that it answers, if one shows
     /// its sender that it waits at `now` to that, or else to the chat. Only for the delivery of the stored reply.
     pub(crate) fn address_dispatch(&mut self, now: Timestamp) {
-        let Some(dispatch) = self.newest.dispatch() else { return };
+        let Some(to) = self.newest.sent_to() else { return };
         let bases = self.turn.covers.iter().rev().skip(1);
         let answered: Vec<&Record> = bases.filter_map(|base| message_at(&self.records, base)).collect();
         let waits = |record: &&&Record| record.reply_token().is_some_and(|token| token.at(now).is_some());
         if let Some(answered) = answered.iter().find(waits).or(answered.first()) {
             self.newest = (*answered).clone();
         } else if self.newest.channel.reaches_threads_by_messages() {
-            self.newest.message_id = dispatch.to;
+            self.newest.message_id = to;
         }
     }
 

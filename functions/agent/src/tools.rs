@@ -2,6 +2,7 @@
 //!
 //! - `history.rs`: `chat_history_search`, if the chat has archived messages
 //! - `memory.rs`: `memory_search`, `memory_save`, `memory_forget`, if the turn has a memory
+//! - `schedules.rs`: `schedule_create`, `schedule_list`, `schedule_cancel`
 //! - `mcp.rs`, outside this folder: the tools of external servers
 //! - `schema.rs`: checks an input against the tool's schema
 //! - `result.rs`: results of calls, shortened for the model
@@ -11,6 +12,7 @@
 mod history;
 mod memory;
 pub(crate) mod result;
+mod schedules;
 mod schema;
 
 use std::time::Duration;
@@ -19,6 +21,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::memory::Source;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
+use annals_core::record::Record;
 use annals_core::time_zone::TimeZone;
 use annals_core::tokens;
 use annals_core::trace::Step;
@@ -33,6 +36,7 @@ use annals_store::memory::Memory;
 
 use self::memory::Notes;
 use self::result::Output;
+use self::schedules::Schedules;
 use crate::agent::Agent;
 use crate::mcp::{External, ServerTools, Session};
 
@@ -46,7 +50,15 @@ const MAX_TOOLS: usize = 120;
 const MAX_LABELS: usize = 8;
 
 /// The names of the agent's own tools.
-pub(crate) const OWN: [&str; 4] = [history::SEARCH, memory::SEARCH, memory::SAVE, memory::FORGET];
+pub(crate) const OWN: [&str; 7] = [
+    history::SEARCH,
+    memory::SEARCH,
+    memory::SAVE,
+    memory::FORGET,
+    schedules::CREATE,
+    schedules::LIST,
+    schedules::CANCEL,
+];
 
 /// The memory, the time zone and the tools that a turn gives its model.
 #[derive(Clone, Default)]
@@ -79,7 +91,9 @@ impl Offered {
             let search = head.longest_segment().map(|_| vec![history::tool()]);
             let notes = self.memory.as_ref().map(|memory| memory::tools(&memory.owner));
             let external = self.servers.tools.iter().map(|tool| vec![tool.tool.clone()]);
-            self.selected = search.into_iter().chain(notes).chain(external).take(MAX_TOOLS).collect();
+            let scheduling = [schedules::tools()];
+            self.selected =
+                search.into_iter().chain(notes).chain(scheduling).chain(external).take(MAX_TOOLS).collect();
             self.fit(window);
         }
     }
@@ -141,6 +155,7 @@ pub(crate) struct Toolbox<'a> {
     /// The line of the chat that the turn is on.
     line: Option<&'a str>,
     notes: Option<Notes>,
+    schedules: Schedules,
     external: &'a [External],
     session: Option<&'a Session<'a>>,
     offered: Vec<Tool>,
@@ -151,11 +166,11 @@ pub(crate) struct Toolbox<'a> {
 }
 
 impl<'a> Toolbox<'a> {
-    /// Returns the toolbox of a turn on a line of `chat`, with the selected tools of `offered`, for a model that sees
-    /// `messages`. Notes are saved with `source`, and external tools are called over the connections of `session`.
+    /// Returns the toolbox of a turn of `chat`, whose newest message is `asked`, with the selected tools of `offered`, for a
+    /// model that sees `messages`. Notes are saved with `source`, and external tools are called over the connections of `session`.
     pub(crate) fn new(
         agent: &'a Agent,
-        (chat, line): (&'a ChatKey, Option<&'a str>),
+        (chat, asked): (&'a ChatKey, &'a Record),
         source: Option<Source>,
         offered: &'a Offered,
         messages: &[UiMessage],
@@ -172,8 +187,9 @@ impl<'a> Toolbox<'a> {
             clock,
             recorder,
             chat,
-            line,
+            line: asked.line(),
             notes,
+            schedules: Schedules::new(history.clone(), chat.clone(), asked.clone(), offered.time_zone(agent)),
             external: &offered.servers.tools,
             session,
             offered: offered.selected.concat(),
@@ -253,6 +269,9 @@ impl<'a> Toolbox<'a> {
         if let Some(notes) = &self.notes
             && let Some(output) = notes.call(&call.name, nth, &call.input, &self.read(so_far)).await
         {
+            return output;
+        }
+        if let Some(output) = self.schedules.call(&call.name, nth, &call.input).await {
             return output;
         }
         match (self.external(&call.name), self.session) {

@@ -13,6 +13,7 @@
 //! - `forget.rs`: forgets a chat
 //! - `memory.rs`: lists, corrects and deletes memory entries
 //! - `people.rs`: one person in all chats: links, export, erasure
+//! - `schedules.rs`: what a chat is to say, or to be asked, at a time
 //! - `takeover.rs`: takes a chat over, sends as the bot, hands the chat back
 //! - `strangers.rs`: lists refused people and chats
 //! - `console.rs`: the web page for people
@@ -34,6 +35,7 @@ mod messages;
 mod openapi;
 mod people;
 mod request;
+mod schedules;
 mod schema;
 mod search;
 mod segments;
@@ -53,7 +55,7 @@ use annals_runtime::telemetry;
 use axum::Router;
 use axum::http::{HeaderName, Method, header};
 use axum::middleware::from_fn;
-use axum::routing::{MethodRouter, get, post, put};
+use axum::routing::{MethodRouter, delete, get, post, put};
 use serde_json::Value;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -101,6 +103,8 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chatId}/reset", route(post(messages::reset)))
         .route("/v1/chats/{chatId}/compact", route(post(messages::compact)))
         .route("/v1/chats/{chatId}/takeover", route(put(takeover::take_over).delete(takeover::hand_back)))
+        .route("/v1/chats/{chatId}/schedules", route(get(schedules::list).post(schedules::create)))
+        .route("/v1/chats/{chatId}/schedules/{id}", route(delete(schedules::cancel)))
         .route("/v1/chats/{chatId}/send", route(post(takeover::send)))
         .route("/api/chat", route(post(chat::say)))
         .route("/api/chat/{id}/stream", route(get(chat::resume)))

@@ -14,8 +14,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
 use crate::{
-    auth, chat, chats, forget, history, memory, messages, people, search, segments, strangers, takeover,
-    turns, usage,
+    auth, chat, chats, forget, history, memory, messages, people, schedules, search, segments, strangers,
+    takeover, turns, usage,
 };
 
 /// The served document.
@@ -54,7 +54,7 @@ pub(crate) struct Health {
     paths(
         auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, turns::one, search::search, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
-        takeover::take_over, takeover::hand_back, takeover::send, memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
+        takeover::take_over, takeover::hand_back, takeover::send, schedules::list, schedules::create, schedules::cancel, memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
     ),
     components(schemas(Problem, UiMessage, chats::ChatState)),
@@ -62,6 +62,7 @@ pub(crate) struct Health {
         (name = "messages", description = "Messages and commands"),
         (name = "chat", description = "The protocol of `useChat` of the Vercel AI SDK, from 6.0.0 on"),
         (name = "histories", description = "Histories, and the context of the next turn"),
+        (name = "schedules", description = "What a chat is to say, or to be asked, at a time"),
         (name = "operators", description = "People who answer in place of the model, for admin keys"),
         (name = "memory", description = "Memory that outlives a session"),
         (name = "people", description = "One person in all chats, for admin keys"),
@@ -133,6 +134,17 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
             (503, &["unavailable"]),
         ],
     ),
+    ("listSchedules", &[(503, &["unreadable"])]),
+    (
+        "createSchedule",
+        &[
+            (400, &["bad-schedule"]),
+            (404, &["no-such-chat"]),
+            (409, &["schedule-refused"]),
+            (503, &["unavailable"]),
+        ],
+    ),
+    ("cancelSchedule", &[(503, &["unavailable"])]),
     ("resetChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
     ("compactChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
     ("listMessages", &[(503, &["unreadable"])]),
@@ -191,6 +203,7 @@ pub(crate) fn describe() -> Value {
         ("NewMessage", "text", "parts", "array"),
         ("NewDispatch", "text", "parts", "array"),
         ("Correction", "text", "markdown", "string"),
+        ("NewSchedule", "text", "prompt", "string"),
     ] {
         api["components"]["schemas"][schema]["oneOf"] = json!([
             {"required": [one], "properties": {one: {"type": "string"}, other: {"type": "null"}}},

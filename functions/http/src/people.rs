@@ -35,6 +35,7 @@ use crate::failure::Failure;
 use crate::history::NDJSON;
 use crate::memory::{Memories, Remembered};
 use crate::request::{Body, JsonBody, bad_user};
+use crate::schedules;
 use crate::state::Http;
 
 /// Longest time of one request. An HTTP API's gateway ends a request after 30 seconds.
@@ -326,12 +327,21 @@ impl Export {
                 self.next = page.before.map_or(NextPage::None, NextPage::Before);
                 continue;
             };
-            let (position, share) = match self.place.take() {
-                Some(place) => place,
-                None => (Position::Oldest, self.person.share_of(&self.history, chat, true).await?),
+            let mut lines = Vec::new();
+            let (position, share) = if let Some(place) = self.place.take() {
+                place
+            } else {
+                for stored in self.history.schedules(chat).await? {
+                    if self.person.is_told(&stored) {
+                        let schedule = schedules::Listed::from(stored);
+                        let line = json!({"type": "schedule", "chatKey": chat, "schedule": schedule});
+                        serde_json::to_writer(&mut lines, &line)?;
+                        lines.push(b'\n');
+                    }
+                }
+                (Position::Oldest, self.person.share_of(&self.history, chat, true).await?)
             };
             let page = self.history.page(chat, &position, MAX_PAGE).await?;
-            let mut lines = Vec::new();
             for record in &page.records {
                 if share == Share::Whole || self.person.concerns(record) {
                     let line = json!({"type": "message", "message": record.listed()});

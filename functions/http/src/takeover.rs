@@ -155,7 +155,8 @@ pub(crate) async fn send(
 }
 
 impl Http {
-    async fn desk(&self, chat: &ChatKey) -> Result<Desk, Failure> {
+    /// Returns the desk of a chat in which a person has written.
+    pub(crate) async fn desk(&self, chat: &ChatKey) -> Result<Desk, Failure> {
         Ok(Box::pin(self.ingress.desk(chat)).await?.ok_or_else(no_such_chat)?)
     }
 }

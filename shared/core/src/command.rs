@@ -50,6 +50,11 @@ pub enum Command {
         /// The zone as it was typed; trimmed and never empty.
         zone: Option<String>,
     },
+    /// `/remind`: what the chat is to be told at a time.
+    Remind {
+        /// The step.
+        step: RemindStep,
+    },
     /// `/approve [number]`: approves a call.
     Approve {
         /// The requests.
@@ -69,6 +74,31 @@ pub enum Command {
         /// Reason: the rest of the text, trimmed and never empty.
         reason: Option<String>,
     },
+}
+
+/// Step of `/remind`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemindStep {
+    /// `/remind`: lists what is to come.
+    List,
+    /// `/remind cancel <id>`: cancels one.
+    Cancel(String),
+    /// `/remind <date> <text>`: adds one. See [`when`](crate::schedule::when).
+    Add(String),
+}
+
+impl RemindStep {
+    fn parse(rest: &str) -> Self {
+        let rest = rest.trim();
+        let (word, id) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        match word {
+            "" => Self::List,
+            word if word.eq_ignore_ascii_case("cancel") || word == "取消" => {
+                Self::Cancel(id.trim().to_owned())
+            }
+            _ => Self::Add(rest.to_owned()),
+        }
+    }
 }
 
 /// Step of `/link`.
@@ -182,6 +212,7 @@ impl Command {
                 let zone = head.rest.trim();
                 Some(Self::TimeZone { zone: (!zone.is_empty()).then(|| zone.to_owned()) })
             }
+            "remind" => Some(Self::Remind { step: RemindStep::parse(head.rest) }),
             "deny" => {
                 let (which, reason) = Which::parse(head.rest);
                 Some(Self::Deny { which, reason: (!reason.is_empty()).then(|| reason.to_owned()) })
@@ -209,6 +240,7 @@ impl Command {
             | Self::Unlink
             | Self::Usage
             | Self::TimeZone { .. }
+            | Self::Remind { .. }
             | Self::Approve { .. }
             | Self::Deny { .. } => None,
             Self::New { first_message: None } => Some(texts.new_conversation().into()),
@@ -309,6 +341,11 @@ mod tests {
         check("/timezone", zone(None));
         check("/TimeZone@annalsbot  Asia/Shanghai ", zone(Some("Asia/Shanghai")));
         check("/timezone new york", zone(Some("new york")));
+        let remind = |step| Some(Command::Remind { step });
+        check("/remind", remind(RemindStep::List));
+        check("/Remind@annalsbot Cancel 3fa2c1 ", remind(RemindStep::Cancel("3fa2c1".into())));
+        check("/remind 取消 3fa2c1", remind(RemindStep::Cancel("3fa2c1".into())));
+        check("/remind 9:00 tea", remind(RemindStep::Add("9:00 tea".into())));
         check("/memory undone", Some(Command::Memory { up_to: None }));
         for (typed, number) in [
             ("/forget 2", Some(2)),

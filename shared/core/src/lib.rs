@@ -28,6 +28,7 @@
 //! - [`reply_token`]: secrets with which a message is answered
 //! - [`refusal`]: whether a model declined
 //! - [`ranking`]: texts by how well they fit a question; [`terms`]: the words by which they are found
+//! - [`schedule`]: what a chat is to say, or to be asked, at a time
 //! - [`settings`]: lookup of settings
 //! - [`testing`]: records for tests
 
@@ -52,6 +53,7 @@ pub mod record;
 pub mod recording;
 pub mod refusal;
 pub mod reply_token;
+pub mod schedule;
 pub mod sender;
 pub mod settings;
 pub mod sort_key;

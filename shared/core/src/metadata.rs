@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::chat_key::ChatKey;
 pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
+use crate::schedule::due::Due;
 use crate::sort_key::{SortKey, Timestamp};
 use crate::takeover::Dispatch;
 use crate::time_zone::TimeZone;
@@ -350,6 +351,16 @@ impl Metadata {
     /// Marks the message as one of an operator that is to be sent.
     pub fn set_dispatch(&mut self, dispatch: &Dispatch) {
         self.0.insert("dispatch".into(), Value::Object(object(dispatch)));
+    }
+
+    /// Returns the run of a schedule that the message is, or answers.
+    pub fn due(&self) -> Option<Due> {
+        self.parsed("schedule")
+    }
+
+    /// Sets [`Metadata::due`].
+    pub fn set_due(&mut self, due: &Due) {
+        self.0.insert("schedule".into(), Value::Object(object(due)));
     }
 
     /// Marks the notice that an operator has taken the chat over, or has handed it back.

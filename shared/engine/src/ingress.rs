@@ -9,6 +9,7 @@
 //! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
 //! - [`operating`]: chats that an operator takes over, and messages that an operator sends
 //! - `recollection.rs`: `/memory`, `/forget` and `/timezone`
+//! - `reminding.rs`: `/remind`
 //! - `stop.rs`: `/stop`
 
 mod admission;
@@ -19,6 +20,7 @@ mod linking;
 pub mod operating;
 pub mod people;
 mod recollection;
+mod reminding;
 mod stop;
 
 use std::mem::discriminant;
@@ -46,6 +48,7 @@ use annals_store::people::{People, PeopleError};
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 
 use crate::delivery::Deliverer;
+use crate::scheduling::Scheduling;
 use crate::usage::{self, Prices};
 
 use self::answered::Answered;
@@ -221,6 +224,12 @@ impl Ingress {
     /// The histories.
     pub fn history(&self) -> &History {
         &self.history
+    }
+
+    /// Returns what creates the schedules of chats.
+    pub fn scheduling(&self) -> Scheduling {
+        let (history, queue) = (self.history.clone(), Arc::clone(&self.queue));
+        Scheduling { history, queue, language: self.language }
     }
 
     /// Returns the memory of people and groups.
@@ -428,6 +437,7 @@ impl Ingress {
                 let person = draft.sender();
                 Some(usage::told(&self.history, &draft.chat, &person, now, &self.prices, texts).await?)
             }
+            Command::Remind { step } => Some(self.remind(draft, step, appended, texts).await?),
             Command::Stop => return Ok(Some(self.stop(draft, appended, texts).await?)),
             Command::Memory { up_to } => Some(self.recollect(draft, *up_to, texts).await?),
             Command::UndoMemory { number } => Some(self.undo(draft, *number, texts).await?),

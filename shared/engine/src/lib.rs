@@ -9,6 +9,7 @@
 //! - [`live`]: live events of a run while it makes a reply
 //! - [`compaction`]: the steps that turn older messages into a summary
 //! - [`remembering`]: captures Sessions as memory, and recalls it
+//! - [`scheduling`]: runs the schedules of chats
 //! - [`upkeep`]: the work for a chat that is due
 //! - [`forgetting`]: deletes everything of a chat; [`erasing`]: of a person
 //! - [`usage`]: tokens and money, from the replies
@@ -23,6 +24,7 @@ pub mod joining;
 pub mod live;
 pub mod receiving;
 pub mod remembering;
+pub mod scheduling;
 pub mod settings;
 pub mod upkeep;
 pub mod usage;

@@ -9,6 +9,7 @@
 //! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "contextFrom": "1763765920000#00000000000000000007"}
 //! {"pk": "http:chat:dev:c1", "sk": "!id#order-1", "ts": 1763765920000}
 //! {"pk": "telegram:chat:42", "sk": "!place", "dueShard": "placed-4", "dueAt": 1763765920000}
+//! {"pk": "telegram:chat:42", "sk": "!schedule#stand-up", "dueShard": "schedules", "dueAt": 1763852400000, …}
 //! {"pk": "telegram:chat:42", "sk": "!segment#1763765960000#00000000000000000009", "id": "1763765920000-9f86d081884c7d65", …}
 //! ```
 //!
@@ -31,6 +32,7 @@
 //! - [`turn`]: the head: one run at a time, and the start of the context
 //! - [`stop`]: the command `/stop`; `takeover.rs`: chats that an operator has
 //! - [`due`]: the chats that the compactor must visit
+//! - `schedules.rs`: what chats are to say, or to be asked, at a time
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
 //! - `fields.rs`: the stored fields of a record; `item.rs`: a record as an item; `table.rs`: DynamoDB
 //! - `bucket.rs`: S3; `bodies.rs`: large messages; `media.rs`: images that people sent
@@ -54,6 +56,7 @@ mod merged;
 mod put;
 mod read;
 mod reply;
+mod schedules;
 mod search;
 mod segment;
 mod shelf;
@@ -90,6 +93,7 @@ pub use item::ItemError;
 pub use media::StoredFile;
 pub use read::{Fate, MAX_PAGE, Page, Position};
 pub use reply::{Reply, ReplyAppended};
+pub use schedules::{Fired, StoredSchedule};
 pub use search::{Found, Hit, Search};
 pub use segment::{FormatError, SegmentId, SegmentIdError};
 pub use shelf::{Segment, SegmentError, SegmentInfo};

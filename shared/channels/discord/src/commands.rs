@@ -43,6 +43,7 @@ fn options(name: &str) -> &'static [Described] {
             ("which", STRING, false, CommandOption::Which),
             ("reason", STRING, false, CommandOption::Reason),
         ],
+        "remind" => &[("reminder", STRING, false, CommandOption::Reminder)],
         "link" => &[("code", STRING, false, CommandOption::Code)],
         "timezone" => &[("zone", STRING, false, CommandOption::TimeZone)],
         _ => &[],

@@ -23,6 +23,8 @@ pub enum CommandName {
     Link,
     /// `/unlink`
     Unlink,
+    /// `/remind`
+    Remind,
     /// `/usage`
     Usage,
     /// `/timezone`
@@ -33,7 +35,7 @@ pub enum CommandName {
 
 impl CommandName {
     /// All, in the order of `/help`.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::New,
         Self::Reset,
         Self::Stop,
@@ -44,6 +46,7 @@ impl CommandName {
         Self::Deny,
         Self::Link,
         Self::Unlink,
+        Self::Remind,
         Self::Usage,
         Self::TimeZone,
         Self::Help,

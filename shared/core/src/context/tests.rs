@@ -188,6 +188,35 @@ fn a_rhythm_of_40_hours_stays_one_session_for_60_days() {
     assert_eq!(context(&sorted(records), hours(36 * 40), &policy()).messages.len(), 72);
 }
 
+/// A run of a schedule at this time, and its reply.
+fn run(at: i64, id: u64) -> [Record; 2] {
+    let due = json!({"id": "s", "at": hours(at)});
+    [user(at, id), reply(&[(at, id)])].map(|mut record| {
+        set(&mut record.message.metadata, "schedule", due.clone());
+        record
+    })
+}
+
+#[test]
+fn a_thousand_runs_of_a_schedule_fill_no_context_and_keep_no_session() {
+    let said = [user(0, 1), reply(&[(0, 1)])];
+    let mut records = said.to_vec();
+    (1..=40).for_each(|n| records.extend(run(n, 100 + u64::try_from(n).unwrap())));
+    check(&records, 41, "u1 a1 u140 a140 |");
+    (41..=1000).for_each(|n| records.extend(run(n, 100 + u64::try_from(n).unwrap())));
+    let [asked, _] = run(1001, 1101);
+    records.push(asked);
+    check(&records, 1001, "| u1101");
+    let seen = context(&sorted(records.clone()), hours(1001), &policy());
+    assert_eq!(
+        seen.reaches_back_to,
+        Some(SortKey::start_of(hours(1001 - 48))),
+        "it is read from its beginning"
+    );
+    records.push(user(1002, 2000));
+    check(&records, 1002, "| u1101 u2000");
+}
+
 #[test]
 fn in_fresh_mode_every_message_starts_its_session() {
     let fresh = Policy { fresh: true, ..policy() };

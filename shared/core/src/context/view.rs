@@ -1,6 +1,6 @@
 //! Messages of one line of a history, sorted into those of the Session and unanswered ones: [`SessionView`].
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -14,6 +14,7 @@ use crate::approval;
 use crate::markup;
 use crate::media;
 use crate::record::{Kind, Record, Source};
+use crate::schedule::due::ScheduleId;
 use crate::sender;
 use crate::sort_key::{SortKey, Timestamp};
 use crate::time_marks;
@@ -66,7 +67,9 @@ impl<'a> SessionView<'a> {
         let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
         mark_replaced(&mut messages, records);
         let line = line_in_view(&messages);
-        let waits = messages.iter().any(|message| message.unanswered);
+        // A prompt of a schedule does not bring back a Session that has ended.
+        let waits = messages.iter().any(|message| message.unanswered && message.first.is_interaction());
+        let has_runs = messages.iter().any(|message| message.first.due().is_some());
         let (messages, others): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.first.line() == line);
         let boundary =
@@ -99,6 +102,7 @@ impl<'a> SessionView<'a> {
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
+        keep_newest_runs(&mut earlier, &unanswered);
         count_images(&mut earlier, &mut unanswered, policy.images);
         let has_several =
             sender::are_several(earlier.iter().chain(&unanswered).map(|message| message.first), summary);
@@ -116,6 +120,11 @@ impl<'a> SessionView<'a> {
                 Some(read_from(summary, earlier.iter().chain(waiting))).max(boundary)
             }
             None => session.reaches_back_to,
+        });
+        // Otherwise a chat in which only schedules speak would be read from its last Session on, for ever.
+        let reaches_back_to = reaches_back_to.or_else(|| {
+            let stale_after = policy.stale_after.filter(|_| has_runs)?;
+            Some(SortKey::start_of(now.minus(stale_after)))
         });
         let (to_send, to_compact) = commands_of_turns(records, &covered, now);
         // Also unanswered messages from before the Session, or of another line: they may never get a turn of their own.
@@ -174,6 +183,18 @@ impl<'a> SessionView<'a> {
     /// named, their senders.
     pub fn tokens_of(&self, messages: &[Message<'_>]) -> u32 {
         messages.iter().fold(0, |sum, message| sum.saturating_add(self.corrected(message.shown_tokens())))
+    }
+}
+
+/// Leaves out the runs of a schedule but the newest one, with their replies: however often it runs, it does not fill a context.
+fn keep_newest_runs<'a>(earlier: &mut Vec<Message<'a>>, unanswered: &[Message<'a>]) {
+    let mut newest: HashMap<ScheduleId, Timestamp> = HashMap::new();
+    for due in earlier.iter().chain(unanswered).filter_map(|message| message.first.due()) {
+        let at = newest.entry(due.id).or_insert(due.at);
+        *at = due.at.max(*at);
+    }
+    if !newest.is_empty() {
+        earlier.retain(|message| message.first.due().is_none_or(|due| newest.get(&due.id) == Some(&due.at)));
     }
 }
 

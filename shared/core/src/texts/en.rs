@@ -35,6 +35,9 @@ impl Texts for En {
                 ("/link [code]", "use one conversation and memory here and in another channel of yours")
             }
             CommandName::Unlink => ("/unlink", "separate this channel from your others again"),
+            CommandName::Remind => {
+                ("/remind [date text]", "be told something at a time; alone, list what is to come")
+            }
             CommandName::Usage => {
                 ("/usage", "say how many tokens this conversation took, and what they cost")
             }
@@ -72,6 +75,7 @@ impl Texts for En {
             CommandOption::Reason => "reason for the bot",
             CommandOption::Code => "code from another channel, or yes or no",
             CommandOption::TimeZone => "your time zone, such as Asia/Shanghai",
+            CommandOption::Reminder => "date and text, such as: tomorrow 9:00 call Bo",
         }
     }
     fn answer_this(&self) -> &'static str {
@@ -81,7 +85,7 @@ impl Texts for En {
         "ask a question"
     }
     fn unknown_command(&self) -> &'static str {
-        "I do not know this command. Whoever runs me can register mine by 'setup discord'."
+        "I do not know this command. Whoever runs me can register mine by 'annals setup'."
     }
     fn did_not_work(&self) -> &'static str {
         "This did not work. Please try again."
@@ -146,6 +150,44 @@ impl Texts for En {
     }
     fn handed_back(&self) -> &'static str {
         "The operator has handed this chat back."
+    }
+
+    fn reminder(&self, text: &str) -> String {
+        format!("⏰ {text}")
+    }
+    fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String {
+        let again = repeats.map_or(String::new(), |pattern| format!(", and again by `{pattern}`"));
+        format!("I will say on {date}{again}: {text}\n\n`/remind cancel {id}` cancels it.")
+    }
+    fn reminders(&self, list: &str) -> String {
+        format!("To come:\n{list}\n\n`/remind cancel` and a code cancels one.")
+    }
+    fn no_reminders(&self) -> &'static str {
+        "Nothing is to come. To be told something at a time: `/remind tomorrow 9:00 call Bo`."
+    }
+    fn reminder_cancelled(&self, id: &str) -> String {
+        format!("`{id}` will not come, or there was none.")
+    }
+    fn how_to_remind(&self) -> &'static str {
+        "I cannot read a date and a text in that. Examples: `/remind 9:00 tea`, `/remind tomorrow 9:00 call Bo`, \
+         `/remind in 20 minutes the oven`, `/remind 2026-12-01 9:00 rent`, `/remind every weekday 9:15 stand-up`."
+    }
+    fn date_is_past(&self) -> &'static str {
+        "That date is past, or more than five years away."
+    }
+    fn too_many_reminders(&self, most: usize) -> String {
+        format!("This chat has {most} already. Cancel one first: `/remind` lists them.")
+    }
+    fn late_text(&self, text: &str, date: &str) -> String {
+        format!("{text}\n\n(This is late: it was due at {date}.)")
+    }
+    fn scheduled_prompt(&self, prompt: &str, date: &str, late_at: Option<&str>) -> String {
+        match late_at {
+            None => format!("[Scheduled for {date}]\n{prompt}"),
+            Some(now) => {
+                format!("[Scheduled for {date}; late: it is {now}, and the answer should say so]\n{prompt}")
+            }
+        }
     }
 
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {

@@ -52,6 +52,18 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         still_answering(),
         answered_anew(),
         chat_forgotten(),
+        reminder(words),
+        reminder_set(words, words, None, words),
+        reminder_set(words, words, Some("0 9 * * *"), words),
+        reminders(words),
+        no_reminders(),
+        reminder_cancelled(words),
+        how_to_remind(),
+        date_is_past(),
+        too_many_reminders(count),
+        late_text(words, words),
+        scheduled_prompt(words, words, None),
+        scheduled_prompt(words, words, Some(words)),
         taken_over(),
         handed_back(),
         characters_left_out(count),
@@ -184,6 +196,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         CommandOption::Which,
         CommandOption::Reason,
         CommandOption::Code,
+        CommandOption::Reminder,
     ];
     for option in options {
         add!(option(option));

@@ -30,6 +30,7 @@ impl Texts for Zh {
             CommandName::Deny => ("/deny [编号] [理由]", "拒绝我请求的操作"),
             CommandName::Link => ("/link [关联码]", "让你在这里和另一个渠道共用对话和记忆"),
             CommandName::Unlink => ("/unlink", "解除这个渠道与其他渠道的关联"),
+            CommandName::Remind => ("/remind [时间 内容]", "在指定时间提醒；不带内容时列出全部提醒"),
             CommandName::Usage => ("/usage", "查看这个对话的 token 用量和费用"),
             CommandName::TimeZone => ("/timezone [时区]", "设置你的时区，例如 Asia/Shanghai；不带参数则查看"),
             CommandName::Help => ("/help", "显示这份列表"),
@@ -63,6 +64,7 @@ impl Texts for Zh {
             CommandOption::Reason => "告诉机器人的理由",
             CommandOption::Code => "另一个渠道给出的关联码，或者 yes、no",
             CommandOption::TimeZone => "你的时区，例如 Asia/Shanghai",
+            CommandOption::Reminder => "时间和内容，例如：明天9点 开会",
         }
     }
     fn ask(&self) -> &'static str {
@@ -72,7 +74,7 @@ impl Texts for Zh {
         "回答这条消息"
     }
     fn unknown_command(&self) -> &'static str {
-        "我不认识这个命令。机器人的管理者可以用 setup discord 注册我的命令。"
+        "我不认识这个命令。机器人的管理者可以用 annals setup 注册我的命令。"
     }
     fn did_not_work(&self) -> &'static str {
         "操作没有成功，请再试一次。"
@@ -129,6 +131,42 @@ impl Texts for Zh {
     }
     fn handed_back(&self) -> &'static str {
         "人工已把这个聊天交还给机器人。"
+    }
+
+    fn reminder(&self, text: &str) -> String {
+        format!("⏰ 提醒：{text}")
+    }
+    fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String {
+        let again = repeats.map_or(String::new(), |pattern| format!("，之后按 `{pattern}` 重复"));
+        format!("我会在 {date} 提醒{again}：{text}\n\n发送 `/remind cancel {id}` 可以取消。")
+    }
+    fn reminders(&self, list: &str) -> String {
+        format!("待办提醒：\n{list}\n\n发送 `/remind cancel` 加代码可以取消一条。")
+    }
+    fn no_reminders(&self) -> &'static str {
+        "没有待办提醒。添加一条：`/remind 明天9点 开会`。"
+    }
+    fn reminder_cancelled(&self, id: &str) -> String {
+        format!("`{id}` 不会再提醒，或者本来就没有。")
+    }
+    fn how_to_remind(&self) -> &'static str {
+        "没有看懂时间和内容。例如：`/remind 9点 喝水`、`/remind 明天9:30 开会`、`/remind 20分钟后 关火`、\
+         `/remind 2026-12-01 9:00 交租`、`/remind 工作日9:15 站会`。"
+    }
+    fn date_is_past(&self) -> &'static str {
+        "这个时间已经过去，或者在五年以后。"
+    }
+    fn too_many_reminders(&self, most: usize) -> String {
+        format!("这个对话已经有 {most} 条提醒。请先取消一条：`/remind` 会列出全部。")
+    }
+    fn late_text(&self, text: &str, date: &str) -> String {
+        format!("{text}\n\n（这条消息晚了：原定时间是 {date}。）")
+    }
+    fn scheduled_prompt(&self, prompt: &str, date: &str, late_at: Option<&str>) -> String {
+        match late_at {
+            None => format!("[定时任务，{date}]\n{prompt}"),
+            Some(now) => format!("[定时任务，{date}；晚了：现在是 {now}，回答时请说明]\n{prompt}"),
+        }
     }
 
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {

@@ -39,6 +39,11 @@ impl Desk {
         self.to.channel
     }
 
+    /// Returns the newest message of a person.
+    pub fn person(&self) -> &Record {
+        &self.to
+    }
+
     /// Returns the time of the next record: `now`, or directly after the newest record.
     fn next_ts(&self, now: Timestamp) -> Timestamp {
         now.max(self.newest.plus(MILLISECOND))

@@ -90,7 +90,7 @@ impl Ingress {
             return Ok(texts.time_zone_of_all(self.time_zone));
         };
         let Some(typed) = typed else {
-            let own = self.memory.time_zone(&owner).await?.or_else(|| draft.metadata.time_zone());
+            let own = self.own_time_zone(draft, &owner).await?;
             return Ok(texts.time_zone(own.unwrap_or(self.time_zone), own.is_some()));
         };
         let Some(zone) = TimeZone::named(typed) else {
@@ -98,6 +98,19 @@ impl Ingress {
         };
         self.memory.set_time_zone(&owner, zone).await?;
         Ok(texts.time_zone_set(zone))
+    }
+
+    /// Returns the time zone in which a person reads and writes dates in this chat.
+    pub(super) async fn time_zone_of(&self, draft: &Draft) -> Result<TimeZone, IngressError> {
+        Ok(match self.owner(draft).await? {
+            Some(owner @ Owner::User(_)) => self.own_time_zone(draft, &owner).await?,
+            _ => None,
+        }
+        .unwrap_or(self.time_zone))
+    }
+
+    async fn own_time_zone(&self, draft: &Draft, owner: &Owner) -> Result<Option<TimeZone>, IngressError> {
+        Ok(self.memory.time_zone(owner).await?.or_else(|| draft.metadata.time_zone()))
     }
 
     /// Returns the owner of the memory that a command in this chat is about, or `None` on a business's line, which has

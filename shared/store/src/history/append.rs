@@ -161,6 +161,7 @@ impl History {
                         sk: first.key.to_string(),
                         sent_at: item::integer(&item, "sentAt"),
                         revisions: Some(0),
+                        fires: None,
                     },
                 }
             }

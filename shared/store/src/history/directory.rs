@@ -44,6 +44,7 @@ use super::cursor::{self, CursorError};
 use super::due::{DUE_AT, DUE_SHARD, Entry, SHARDS, shard_of};
 use super::item::{integer, text};
 use super::read::MAX_NAMES;
+use super::schedules::SCHEDULE;
 use super::table::{Anchor, Item, MAX_BATCH, Span, Update, Written, number, string};
 use super::turn::{ANSWERED_TO, Head, Held};
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
@@ -371,7 +372,7 @@ fn place_at(chat: &ChatKey, at: Timestamp) -> Update {
 
 /// Returns true if the `dueAt` of an item with this sort key is the date of a visit.
 pub fn is_due_entry(sort_key: &str) -> bool {
-    sort_key != PLACE
+    sort_key != PLACE && !sort_key.starts_with(SCHEDULE)
 }
 
 fn chat_of(item: &Item) -> Option<ChatKey> {

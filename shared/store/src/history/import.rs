@@ -176,7 +176,7 @@ impl History {
         let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
         let mut edit = self.record_of(draft, base.revision(next), next);
         edit.ask_nothing();
-        let own = || Anchor { sk: key.to_string(), revisions: Some(next), sent_at: None };
+        let own = || Anchor { revisions: Some(next), ..Anchor::at(key.as_str()) };
         let anchor = anchor.unwrap_or_else(own);
         let anchored = self.put_anchored(&edit, &anchor).await?;
         Ok(if matches!(anchored, Anchored::Done) { Imported::Revised } else { Imported::Present })

@@ -23,6 +23,8 @@ pub(crate) struct Anchor {
     pub(crate) sent_at: Option<i64>,
     /// Its `revisions` attribute after the put; unchanged if `None`.
     pub(crate) revisions: Option<u32>,
+    /// If it is a schedule: the date that must be its `dueAt`, and becomes its `firedAt`, which it must not be yet.
+    pub(crate) fires: Option<i64>,
 }
 
 impl Anchor {
@@ -88,16 +90,27 @@ impl Table {
     fn transaction(&self, item: Item, anchor: &Anchor) -> Result<Vec<TransactWriteItem>, BuildError> {
         let partition = item.get("pk").cloned().unwrap_or_else(|| string(""));
         let key = Item::from([("pk".to_owned(), partition), ("sk".to_owned(), string(&anchor.sk))]);
-        let (condition, mut values) = match anchor.sent_at {
-            Some(sent_at) => ("sentAt = :sent", Item::from([(":sent".to_owned(), number(sent_at))])),
-            None => ("attribute_exists(pk)", Item::new()),
+        let (condition, mut values) = match (anchor.sent_at, anchor.fires) {
+            (_, Some(date)) => (
+                "dueAt = :n AND (attribute_not_exists(firedAt) OR firedAt <> :n)",
+                Item::from([(":n".to_owned(), number(date))]),
+            ),
+            (Some(sent_at), None) => ("sentAt = :sent", Item::from([(":sent".to_owned(), number(sent_at))])),
+            (None, None) => ("attribute_exists(pk)", Item::new()),
         };
-        let exists = if let Some(revisions) = anchor.revisions {
-            values.insert(":n".into(), number(revisions));
+        let set = match anchor {
+            Anchor { fires: Some(_), .. } => Some("SET firedAt = :n"),
+            Anchor { revisions: Some(revisions), .. } => {
+                values.insert(":n".into(), number(revisions));
+                Some("SET revisions = :n")
+            }
+            _ => None,
+        };
+        let exists = if let Some(set) = set {
             let update = Update::builder()
                 .table_name(&self.name)
                 .set_key(Some(key))
-                .update_expression("SET revisions = :n")
+                .update_expression(set)
                 .condition_expression(condition)
                 .set_expression_attribute_values(Some(values));
             TransactWriteItem::builder().update(update.build()?)

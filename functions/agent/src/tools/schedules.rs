@@ -1,0 +1,159 @@
+//! `schedule_create`, `schedule_list` and `schedule_cancel`: what the chat is to be told, or the model to be asked, at a time.
+
+use annals_core::chat_key::ChatKey;
+use annals_core::record::Record;
+use annals_core::schedule::{Action, MAX_BYTES, Schedule, ScheduleId, Timing, shown, when};
+use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::time_zone::TimeZone;
+use annals_engine::scheduling::{self, CreateError, recipient};
+use annals_model::Tool;
+use annals_store::history::{History, HistoryError, StoredSchedule};
+use serde_json::{Value, json};
+
+use super::result::Output;
+
+/// Name of the tool that creates.
+pub(crate) const CREATE: &str = "schedule_create";
+/// Name of the tool that lists.
+pub(crate) const LIST: &str = "schedule_list";
+/// Name of the tool that cancels.
+pub(crate) const CANCEL: &str = "schedule_cancel";
+
+/// The schedules of one chat, in one turn.
+#[derive(Debug)]
+pub(crate) struct Schedules {
+    history: History,
+    chat: ChatKey,
+    /// The newest message that the turn answers: its sender is told.
+    asked: Record,
+    reply: SortKey,
+    time_zone: TimeZone,
+    now: Timestamp,
+}
+
+impl Schedules {
+    /// Returns the schedules of `chat` for a turn whose newest message is `asked`, of a sender in `time_zone`.
+    pub(crate) fn new(history: History, chat: ChatKey, asked: Record, time_zone: TimeZone) -> Self {
+        let now = history.clock().now();
+        Self { history, chat, reply: asked.key.base().reply(), asked, time_zone, now }
+    }
+
+    /// Carries out a call, the `nth` of its tool in the reply. Returns `None` if `name` is none of these tools.
+    pub(crate) async fn call(&self, name: &str, nth: usize, input: &Value) -> Option<Output> {
+        let done = match name {
+            CREATE => self.create(nth, input).await,
+            LIST => self.list().await,
+            CANCEL => self.cancel(input).await,
+            _ => return None,
+        };
+        Some(done.unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to carry out a call of a schedule tool; the model is told");
+            Err("schedules cannot be reached at the moment".into())
+        }))
+    }
+
+    /// Creates a schedule. Its id comes from the reply and the number of the call, so a repeated turn finds it again.
+    async fn create(&self, nth: usize, input: &Value) -> Result<Output, HistoryError> {
+        let (action, timing) = match self.read(input) {
+            Ok(read) => read,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let schedule = Schedule {
+            id: ScheduleId::of(&format!("{}#{nth}", self.reply)),
+            action,
+            timing,
+            time_zone: self.time_zone,
+            created_at: self.now,
+            to: recipient(&self.asked),
+        };
+        Ok(match scheduling::create(&self.history, &self.chat, schedule).await {
+            Ok((stored, _)) => Ok(as_json(&stored)),
+            Err(CreateError::History(error)) => return Err(error),
+            Err(error) => Err(error.to_string()),
+        })
+    }
+
+    fn read(&self, input: &Value) -> Result<(Action, Timing), String> {
+        let text =
+            |name: &str| input.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let action = match (text("text"), text("task")) {
+            (Some(text), None) => Action::Text(text.to_owned()),
+            (None, Some(task)) => Action::Prompt(task.to_owned()),
+            _ => return Err("give \"text\" or \"task\", and not both".into()),
+        };
+        if action.content().len() > MAX_BYTES {
+            return Err(format!("it is longer than {MAX_BYTES} bytes"));
+        }
+        let zone = self.time_zone;
+        let timing = match (text("at"), text("cron")) {
+            (Some(at), None) => when::date(at, zone)
+                .map(Timing::At)
+                .ok_or("\"at\" must be a date such as 2026-11-25T09:00, as the person's clock shows it")?,
+            (None, Some(cron)) => Timing::cron(cron, zone, self.now).map_err(|error| error.to_string())?,
+            _ => return Err("give \"at\" or \"cron\", and not both".into()),
+        };
+        Ok((action, timing))
+    }
+
+    async fn list(&self) -> Result<Output, HistoryError> {
+        let mut schedules = self.history.schedules(&self.chat).await?;
+        schedules.sort_by_key(|stored| stored.due_at);
+        Ok(Ok(json!({"schedules": schedules.iter().map(as_json).collect::<Vec<_>>()})))
+    }
+
+    async fn cancel(&self, input: &Value) -> Result<Output, HistoryError> {
+        let id = input.get("id").and_then(Value::as_str).unwrap_or_default();
+        let Ok(parsed) = ScheduleId::try_from(id.to_owned()) else {
+            return Ok(Err(format!("there is no schedule {id:?}")));
+        };
+        self.history.cancel_schedule(&self.chat, &parsed).await?;
+        Ok(Ok(json!({"cancelled": id})))
+    }
+}
+
+fn as_json(stored: &StoredSchedule) -> Value {
+    let Schedule { id, action, timing, time_zone, .. } = &stored.schedule;
+    let next = shown(stored.due_at, *time_zone);
+    let mut shown = json!({"id": id.as_str(), "next": next});
+    match action {
+        Action::Text(text) => shown["text"] = text.clone().into(),
+        Action::Prompt(task) => shown["task"] = task.clone().into(),
+    }
+    if let Timing::Cron(pattern) = timing {
+        shown["cron"] = pattern.clone().into();
+    }
+    shown
+}
+
+/// Returns the tools.
+pub(crate) fn tools() -> Vec<Tool> {
+    let tool = |name: &str, description: &str, properties: Value, required: &[&str]| Tool {
+        name: name.into(),
+        description: description.into(),
+        input_schema: json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        }),
+    };
+    vec![
+        tool(
+            CREATE,
+            "Has this chat told something, or you asked to do something here, at a later time: a reminder, a message every \
+             Monday. Use it when somebody asks for that. Give one of \"text\" and \"task\", and one of \"at\" and \"cron\".",
+            json!({
+                "text": {"type": "string", "description": "what to say, word for word"},
+                "task": {"type": "string", "description": "what you are to do then, in one self-contained sentence"},
+                "at": {"type": "string", "description": "date and time on the person's clock: 2026-11-25T09:00"},
+                "cron": {"type": "string", "description": "five fields on the person's clock, such as 0 9 * * 1-5; at most \
+                                                          every five minutes"},
+            }),
+            &[],
+        ),
+        tool(LIST, "Lists what is scheduled in this chat, with the id of each.", json!({}), &[]),
+        tool(
+            CANCEL,
+            "Cancels a schedule of this chat. Use it only when you are asked to.",
+            json!({"id": {"type": "string", "description": "its id, as schedule_list says it"}}),
+            &["id"],
+        ),
+    ]
+}

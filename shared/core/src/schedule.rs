@@ -1,0 +1,310 @@
+//! What a chat is to say, or to be asked, at a time: [`Schedule`].
+//!
+//! ```json
+//! {"id": "stand-up", "text": "Stand-up!", "cron": "0 9 * * 1-5", "timeZone": "Asia/Shanghai", "createdAt": 1763765920000, …}
+//! {"id": "9f86d081", "prompt": "What is new?", "at": 1763852320000, "timeZone": "UTC", "createdAt": 1763765920000, …}
+//! ```
+//!
+//! When it comes due, a record is appended to its chat, once for each date: a text as an operator's message is, which the
+//! chat's next turn sends, and a prompt as a message that the next turn answers. Both carry a [`Due`](due::Due) in their metadata, and
+//! so does the reply.
+//!
+//! # Layout
+//!
+//! - [`due`]: a run of a schedule
+//! - [`when`]: dates as people write them
+
+pub mod due;
+pub mod when;
+
+use std::time::Duration;
+
+use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions};
+use jiff::Timestamp as Instant;
+use jiff::civil::DateTime;
+use jiff::tz;
+use serde::{Deserialize, Serialize};
+
+pub use self::due::ScheduleId;
+use crate::chat_key::ChatKey;
+use crate::metadata::Metadata;
+use crate::names::Channel;
+use crate::record::person_of_sender;
+use crate::sort_key::Timestamp;
+use crate::time_zone::TimeZone;
+
+/// Maximum number of schedules of one chat.
+pub const MAX_SCHEDULES: usize = 50;
+
+/// Longest text or prompt, in bytes.
+pub const MAX_BYTES: usize = 8 * 1024;
+
+/// Shortest time between two dates of a cron pattern.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_mins(5);
+
+/// Time after its date from which a run is late, and says so.
+pub const LATE_AFTER: Duration = Duration::from_mins(5);
+
+/// Number of dates of a pattern whose distances are checked: a pattern of two fields repeats itself within them.
+const DATES_CHECKED: usize = 300;
+
+/// A schedule of a chat.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Schedule {
+    /// Id, unique in the chat.
+    pub id: ScheduleId,
+    /// The content.
+    #[serde(flatten)]
+    pub action: Action,
+    /// The dates.
+    #[serde(flatten)]
+    pub timing: Timing,
+    /// The time zone of its dates.
+    pub time_zone: TimeZone,
+    /// Time at which it was created.
+    pub created_at: Timestamp,
+    /// The person it is for.
+    pub to: Recipient,
+}
+
+/// The content of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// This text is sent.
+    Text(String),
+    /// This is asked, and the answer is sent.
+    Prompt(String),
+}
+
+/// The dates of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Timing {
+    /// Once.
+    At(Timestamp),
+    /// At each date of this cron pattern: minute, hour, day of the month, month, day of the week.
+    Cron(String),
+}
+
+/// The person whom a schedule is for, and the way to them: that of their message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recipient {
+    /// The channel.
+    pub channel: Channel,
+    /// The platform's id of the chat.
+    pub chat_id: String,
+    /// The platform's id of the person.
+    pub user_id: String,
+    /// See [`Record::person`](crate::record::Record::person).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person: Option<String>,
+    /// Id of the message: Lark sends to a message.
+    pub message_id: String,
+    /// The fields of its metadata by which the platform finds the chat, and those that tell the person's language.
+    #[serde(default)]
+    pub metadata: Metadata,
+}
+
+/// A date or pattern that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TimingError {
+    /// The pattern is invalid.
+    #[error("{pattern:?} is not a cron pattern of five fields (minute, hour, day, month, weekday): {reason}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The reason.
+        reason: String,
+    },
+    /// Two of its dates are too close.
+    #[error("{pattern:?} comes due more often than every {} minutes", SHORTEST_INTERVAL.as_secs() / 60)]
+    TooOften {
+        /// The pattern.
+        pattern: String,
+    },
+    /// It has no date any more.
+    #[error("it never comes due: its date is past")]
+    Never,
+}
+
+impl Recipient {
+    /// Returns the Person in `chat`, as [`Record::sender`](crate::record::Record::sender) does.
+    pub fn sender(&self, chat: &ChatKey) -> String {
+        person_of_sender(chat, self.channel, &self.user_id, self.person.as_deref())
+    }
+}
+
+impl Action {
+    /// Returns the text or the prompt.
+    pub fn content(&self) -> &str {
+        match self {
+            Self::Text(content) | Self::Prompt(content) => content,
+        }
+    }
+}
+
+impl Timing {
+    /// Checks a pattern, whose dates are at least [`SHORTEST_INTERVAL`] apart.
+    pub fn cron(pattern: &str, zone: TimeZone, now: Timestamp) -> Result<Self, TimingError> {
+        let pattern = pattern.trim().to_owned();
+        let (cron, rules) = (parsed(&pattern)?, zone.rules());
+        let mut dates = vec![now];
+        while dates.len() <= DATES_CHECKED
+            && let Some(next) = next_date(&cron, &rules, dates[dates.len() - 1])
+        {
+            dates.push(next);
+        }
+        dates.remove(0);
+        if dates.windows(2).any(|pair| pair[1].since(pair[0]) < SHORTEST_INTERVAL) {
+            return Err(TimingError::TooOften { pattern });
+        }
+        if dates.is_empty() { Err(TimingError::Never) } else { Ok(Self::Cron(pattern)) }
+    }
+}
+
+impl Schedule {
+    /// Returns its first date after `after`.
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        match &self.timing {
+            Timing::At(at) => (*at > after).then_some(*at),
+            Timing::Cron(pattern) => next_date(&parsed(pattern).ok()?, &self.time_zone.rules(), after),
+        }
+    }
+}
+
+fn parsed(pattern: &str) -> Result<Crontab, TimingError> {
+    let invalid = |reason: String| TimingError::Pattern { pattern: pattern.to_owned(), reason };
+    let fields = pattern.split_whitespace().count();
+    if fields != 5 {
+        return Err(invalid(format!("it has {fields} fields")));
+    }
+    let mut options = ParseOptions::default();
+    options.fallback_timezone_option = FallbackTimezoneOption::UTC;
+    cronexpr::parse_crontab_with(pattern, options).map_err(|error| invalid(error.to_string()))
+}
+
+/// Returns the first date of `cron` after `after` in `zone`. A time of day that clocks skip comes as much later, and one that
+/// they repeat comes once.
+fn next_date(cron: &Crontab, zone: &tz::TimeZone, after: Timestamp) -> Option<Timestamp> {
+    // The pattern is read in UTC, so that its dates are times on the clocks of the zone.
+    let in_utc = |local: DateTime| local.to_zoned(tz::TimeZone::UTC).ok();
+    let local = in_utc(instant(after).to_zoned(zone.clone()).datetime())?;
+    let next = cron.find_next(MakeTimestamp(local.timestamp())).ok()?;
+    let next = next.datetime().to_zoned(zone.clone()).ok()?;
+    Timestamp::from_millis(next.timestamp().as_millisecond()).filter(|next| *next > after)
+}
+
+/// Formats `at` in `zone`: `2026-11-25 09:00 Asia/Shanghai`.
+pub fn shown(at: Timestamp, zone: TimeZone) -> String {
+    format!("{} {zone}", instant(at).to_zoned(zone.rules()).strftime("%Y-%m-%d %H:%M"))
+}
+
+/// Returns `at` as jiff's.
+fn instant(at: Timestamp) -> Instant {
+    // Every `Timestamp` is in the range of jiff's.
+    Instant::from_millisecond(at.as_millis()).unwrap_or(Instant::UNIX_EPOCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_rfc3339(text).unwrap()
+    }
+
+    fn schedule(timing: Timing, time_zone: TimeZone) -> Schedule {
+        Schedule {
+            id: ScheduleId::try_from("a-1".to_owned()).unwrap(),
+            action: Action::Prompt("What is new?".into()),
+            timing,
+            time_zone,
+            created_at: Timestamp::from_secs(5),
+            to: Recipient {
+                channel: Channel::Telegram,
+                chat_id: "42".into(),
+                user_id: "7".into(),
+                person: None,
+                message_id: "1".into(),
+                metadata: Metadata::default(),
+            },
+        }
+    }
+
+    fn dates(pattern: &str, name: &str, from: &str, count: usize) -> Vec<String> {
+        let zone = TimeZone::named(name).unwrap();
+        let timing = Timing::cron(pattern, zone, at(from)).unwrap();
+        let (schedule, mut last) = (schedule(timing, zone), at(from));
+        let next = |_| {
+            last = schedule.next(last).unwrap();
+            last.rfc3339()
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn a_pattern_keeps_its_time_of_day_when_clocks_change() {
+        // In New York clocks go back on 1 November 2026, and forward on 14 March 2027.
+        assert_eq!(
+            dates("0 9 * * *", "America/New_York", "2026-10-31T00:00:00Z", 3),
+            ["2026-10-31T13:00:00.000Z", "2026-11-01T14:00:00.000Z", "2026-11-02T14:00:00.000Z"]
+        );
+        // 02:30 does not exist on the 14th, and comes once all the same.
+        assert_eq!(
+            dates("30 2 * * *", "America/New_York", "2027-03-13T12:00:00Z", 2),
+            ["2027-03-14T07:30:00.000Z", "2027-03-15T06:30:00.000Z"]
+        );
+        // 01:30 comes twice on 1 November, and counts once.
+        assert_eq!(
+            dates("30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z", 2),
+            ["2026-11-01T05:30:00.000Z", "2026-11-02T06:30:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn a_pattern_of_weekdays_is_read_as_cron_does() {
+        // 26 November 2026 is a Thursday.
+        assert_eq!(
+            dates("0 9 * * 1-5", "Asia/Shanghai", "2026-11-26T12:00:00Z", 2),
+            ["2026-11-27T01:00:00.000Z", "2026-11-30T01:00:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn a_date_comes_once() {
+        let once = schedule(Timing::At(at("2026-11-26T12:00:00Z")), TimeZone::UTC);
+        assert_eq!(once.next(at("2026-11-26T11:59:59Z")), Some(at("2026-11-26T12:00:00Z")));
+        assert_eq!(once.next(at("2026-11-26T12:00:00Z")), None);
+    }
+
+    #[test]
+    fn an_invalid_pattern_is_refused_with_its_reason() {
+        let error = |pattern: &str| {
+            Timing::cron(pattern, TimeZone::UTC, at("2026-11-24T00:00:00Z")).unwrap_err().to_string()
+        };
+        for pattern in ["9 o'clock", "0 0 9 * * *", "", "61 9 * * *"] {
+            assert!(error(pattern).contains("is not a cron pattern of five fields"), "{pattern}");
+        }
+        for pattern in ["* * * * *", "0,3 9 * * *"] {
+            assert_eq!(error(pattern), format!("{pattern:?} comes due more often than every 5 minutes"));
+        }
+        assert_eq!(error("0 9 30 2 *"), "it never comes due: its date is past");
+    }
+
+    #[test]
+    fn a_schedule_is_stored_with_its_content_and_dates_by_name() {
+        let schedule = schedule(Timing::Cron("0 9 * * *".into()), TimeZone::UTC);
+        let json = serde_json::to_value(&schedule).unwrap();
+        assert_eq!(
+            json,
+            serde_json::json!({
+                "id": "a-1", "prompt": "What is new?", "cron": "0 9 * * *", "timeZone": "UTC", "createdAt": 5000,
+                "to": {"channel": "telegram", "chatId": "42", "userId": "7", "messageId": "1", "metadata": {}},
+            })
+        );
+        assert_eq!(serde_json::from_value::<Schedule>(json).unwrap(), schedule);
+    }
+}

@@ -1,0 +1,207 @@
+//! Schedules of chats: creates them, and runs those that are due: [`Scheduling`].
+//!
+//! A run appends a record to the chat and queues its turn; the steps, and what a crash between them leaves, are in
+//! `annals_store::history::schedules`. The record of a text is a notice that asks, as an operator's message is: the chat's
+//! next turn sends it as its reply, also while the chat is taken over. That of a prompt is a message that the turn answers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::draft::{Draft, Origin};
+use annals_core::language::Language;
+use annals_core::message::{Part, Role, UiMessage};
+use annals_core::metadata::Metadata;
+use annals_core::record::{Kind, Record};
+use annals_core::schedule::due::Due;
+use annals_core::schedule::{Action, LATE_AFTER, MAX_SCHEDULES, Recipient, Schedule, ScheduleId, shown};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::takeover::Dispatch;
+use annals_io::spans::of_chat;
+use annals_store::history::{Fired, History, HistoryError, Position, StoredSchedule};
+use annals_store::queue::{QueueError, Turn, TurnQueue};
+use tracing::Instrument;
+
+/// Distance of a run's record from the newest record, which it follows whatever the clock says.
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Number of schedules that one request of the index names.
+const PAGE: usize = 100;
+
+/// Creates and runs schedules.
+#[derive(Clone)]
+pub struct Scheduling {
+    /// The histories.
+    pub history: History,
+    /// The queue of turns.
+    pub queue: Arc<dyn TurnQueue>,
+    /// `LANGUAGE`; `None` for that of each person.
+    pub language: Option<Language>,
+}
+
+/// The result of a round of due schedules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Number of runs whose record is stored and whose turn is queued.
+    pub runs: u32,
+    /// Number of them that were late.
+    pub late: u32,
+    /// Number that failed. The next round repeats them.
+    pub failed: u32,
+}
+
+/// A schedule that could not be created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// Its date is past.
+    #[error("it never comes due: its date is past")]
+    Past,
+    /// The chat has as many as it may.
+    #[error("this chat has {MAX_SCHEDULES} schedules already: delete one first")]
+    TooMany,
+    /// Its id is that of another schedule.
+    #[error("another schedule of this chat has this id: choose another one")]
+    Taken,
+    /// The store failed.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+}
+
+/// A run that failed.
+#[derive(Debug, thiserror::Error)]
+enum RunError {
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// Returns the recipient of a schedule that the sender of `record` gets, the way that its reply would take.
+pub fn recipient(record: &Record) -> Recipient {
+    let said = &record.message.metadata;
+    let mut metadata = Metadata::default();
+    metadata.copy_address_of(said, record.channel);
+    if let Some(language) = said.language() {
+        metadata.set_language(language);
+    }
+    Recipient {
+        channel: record.channel,
+        chat_id: record.chat_id.clone(),
+        user_id: record.user_id.clone(),
+        person: record.person.clone(),
+        message_id: record.message_id.to_string(),
+        metadata,
+    }
+}
+
+/// Creates a schedule in `chat`; returns it, and true if it is new. The same one again changes nothing.
+pub async fn create(
+    history: &History,
+    chat: &ChatKey,
+    schedule: Schedule,
+) -> Result<(StoredSchedule, bool), CreateError> {
+    let due_at = schedule.next(schedule.created_at).ok_or(CreateError::Past)?;
+    let known = history.schedules(chat).await?;
+    if known.iter().filter(|known| known.schedule.id != schedule.id).count() >= MAX_SCHEDULES {
+        return Err(CreateError::TooMany);
+    }
+    let (known, is_new) = history.create_schedule(chat, schedule.clone(), due_at).await?;
+    let Schedule { action, timing, time_zone, .. } = &known.schedule;
+    let is_same = (action, timing, time_zone) == (&schedule.action, &schedule.timing, &schedule.time_zone);
+    if is_new || is_same { Ok((known, is_new)) } else { Err(CreateError::Taken) }
+}
+
+impl Scheduling {
+    /// Runs the schedules that are due, the oldest first, until none is, or `deadline`.
+    pub async fn run_due(&self, deadline: Timestamp) -> Result<Ran, HistoryError> {
+        let mut ran = Ran::default();
+        // One that failed stays due, and one that was advanced may still be in the index.
+        let mut seen: HashSet<(ChatKey, ScheduleId)> = HashSet::new();
+        loop {
+            let now = self.history.clock().now();
+            let mut due = self.history.due_schedules(now, PAGE + seen.len()).await?;
+            due.retain(|named| !seen.contains(named));
+            if due.is_empty() || now >= deadline {
+                return Ok(ran);
+            }
+            for (chat, id) in due {
+                match self.run(&chat, &id).instrument(of_chat(&chat)).await {
+                    Ok(None) => {}
+                    Ok(Some(is_late)) => {
+                        ran.runs += 1;
+                        ran.late += u32::from(is_late);
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, schedule = id.as_str(), "failed to run a schedule; the next round runs it");
+                        ran.failed += 1;
+                    }
+                }
+                seen.insert((chat, id));
+            }
+        }
+    }
+
+    /// Runs a schedule, if it is due; returns whether it was late.
+    async fn run(&self, chat: &ChatKey, id: &ScheduleId) -> Result<Option<bool>, RunError> {
+        let now = self.history.clock().now();
+        let Some(due) = self.history.schedule(chat, id).await?.filter(|due| due.due_at <= now) else {
+            return Ok(None);
+        };
+        let (current, _) = self.history.current(chat).await?;
+        if current != *chat {
+            // It is due there.
+            self.history.move_schedule(&due, &current).await?;
+            return Ok(None);
+        }
+        let is_late = now.since(due.due_at) >= LATE_AFTER;
+        let mut from = SortKey::start_of(due.due_at);
+        if !due.has_fired {
+            let newest = self.history.page(chat, &Position::Newest, 1).await?.records;
+            let newest = newest.last().map_or(Timestamp::MIN, |record| record.key.ts().plus(MILLISECOND));
+            let Some(draft) = self.draft(&due, now.max(newest), is_late.then_some(now)) else {
+                return Ok(None);
+            };
+            let record = self.history.record_of(&draft, draft.key(), 0);
+            if self.history.fire(&due, &record).await? == Fired::Not {
+                return Ok(None);
+            }
+            from = record.key;
+        }
+        self.queue.enqueue(&Turn { chat: chat.clone(), from, at: None }).await?;
+        self.history.advance(&due, due.schedule.next(now.max(due.due_at))).await?;
+        Ok(Some(is_late))
+    }
+
+    /// Returns the record of a run at `ts`; if it is late, as of `late_at`.
+    fn draft(&self, due: &StoredSchedule, ts: Timestamp, late_at: Option<Timestamp>) -> Option<Draft> {
+        let Schedule { action, to, time_zone, id, .. } = &due.schedule;
+        let mut message = UiMessage::new("", Role::User, vec![Part::text(action.content())]);
+        message.metadata = to.metadata.clone();
+        let own = || Language::of_message(&message);
+        let texts = self.language.or_else(own).unwrap_or(Language::En).texts();
+        let (date, now) = (shown(due.due_at, *time_zone), late_at.map(|now| shown(now, *time_zone)));
+        let run = Due { id: id.clone(), at: due.due_at, to: to.message_id.clone() };
+        let origin = Origin {
+            chat: due.chat.clone(),
+            channel: to.channel,
+            chat_id: to.chat_id.clone(),
+            user_id: to.user_id.clone(),
+        };
+        let mut draft = Draft::new(origin, run.message_id()?, ts).asking(true).of_person(to.person.clone());
+        draft.metadata = message.metadata;
+        draft.metadata.set_due(&run);
+        Some(match action {
+            Action::Text(text) => {
+                let late = now.map(|_| texts.late_text(text, &date));
+                let to = MessageId::new(to.message_id.clone()).ok()?;
+                let dispatch = Dispatch { by: format!("schedule {}", id.as_str()), answers: false, to };
+                draft.metadata.set_dispatch(&dispatch);
+                draft.of_kind(Kind::Notice).with_parts(vec![Part::text(late.as_deref().unwrap_or(text))])
+            }
+            Action::Prompt(prompt) => {
+                draft.with_parts(vec![Part::text(texts.scheduled_prompt(prompt, &date, now.as_deref()))])
+            }
+        })
+    }
+}

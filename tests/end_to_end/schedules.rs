@@ -1,0 +1,376 @@
+//! Schedules of chats: what is said, or asked, at a time, once for each date.
+
+use std::time::Duration;
+
+use annals_core::record::{Channel, Kind};
+use annals_core::schedule::{Action, Recipient, Schedule, ScheduleId, Timing};
+use annals_core::sort_key::Timestamp;
+use annals_core::time_zone::TimeZone;
+use annals_engine::scheduling::{Ran, Scheduling};
+use annals_store::history::History;
+use annals_test_support::model_api::texts_of;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::app::{Answer, OPS_KEY, TestApp, chat_path, text_of, wait_until};
+use crate::faults::{Faults, Plan};
+use crate::turns::assert_answered_once;
+use crate::updates::{group, private};
+use crate::world::World;
+
+const CHAT: &str = "telegram:chat:42";
+const MINUTE: Duration = Duration::from_mins(1);
+
+async fn create(app: &TestApp, body: &Value) -> Answer {
+    app.post(&chat_path(CHAT, "schedules"), OPS_KEY, body).await
+}
+
+/// Creates a schedule, which must be new.
+async fn created(app: &TestApp, body: &Value) -> Value {
+    let answer = create(app, body).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.body
+}
+
+async fn listed(app: &TestApp) -> Vec<Value> {
+    let Value::Array(schedules) = app.get(&chat_path(CHAT, "schedules")).await["schedules"].take() else {
+        panic!()
+    };
+    schedules
+}
+
+fn in_minutes(app: &TestApp, minutes: u32) -> String {
+    app.clock().now().plus(minutes * MINUTE).rfc3339()
+}
+
+/// Lets `minutes` pass, and waits until the person has got `count` messages.
+async fn pass(app: &TestApp, minutes: u32, count: usize) {
+    app.clock().advance(minutes * MINUTE);
+    wait_until("what is due has arrived", async || app.sent_texts().len() >= count).await;
+    app.idle().await;
+    assert_eq!(app.sent_texts().len(), count);
+}
+
+#[tokio::test]
+async fn a_text_is_sent_at_its_time_once() {
+    let mut app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    let at = in_minutes(&app, 60);
+    let body = json!({"id": "tea", "text": "Tea is ready", "at": at});
+    let stored = created(&app, &body).await;
+    assert_eq!(
+        (&stored["text"], &stored["nextAt"], &stored["userId"]),
+        (&json!("Tea is ready"), &stored["at"], &json!("42"))
+    );
+    let again = create(&app, &body).await;
+    assert_eq!((again.status.as_u16(), &again.body), (200, &stored));
+    create(&app, &json!({"id": "tea", "text": "Coffee", "at": at}))
+        .await
+        .assert_problem(409, "schedule-refused");
+    assert_eq!(listed(&app).await, [stored]);
+
+    app.clock().advance(59 * MINUTE);
+    app.restart().await;
+    assert_eq!(app.sent_texts().len(), 1);
+    pass(&app, 1, 2).await;
+    assert_eq!((app.last_sent().text.as_str(), app.last_sent().reply_to), ("Tea is ready", None));
+    assert_eq!(app.model().count(), 1, "a model is asked");
+    assert_eq!(listed(&app).await, [Value::Null; 0]);
+    let history = app.history(CHAT).await;
+    let reply = history.last().unwrap();
+    assert_eq!((text_of(reply).as_str(), &reply["role"]), ("Tea is ready", &json!("assistant")));
+    assert_eq!(reply["metadata"]["schedule"]["id"], "tea");
+    assert_eq!(reply["metadata"]["sentBy"], Value::Null);
+
+    app.restart().await;
+    app.clock().advance(60 * MINUTE);
+    app.ada_says(7200, "thanks").await;
+    assert_eq!(app.sent_texts().len(), 3);
+    assert_eq!(texts_of(&app.last_request(), "assistant").concat(), "You said: hello\nTea is ready");
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_prompt_is_asked_at_each_date_and_the_newest_run_alone_is_in_view() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    let stored =
+        created(&app, &json!({"prompt": "News?", "cron": "0 * * * *", "timeZone": "Asia/Shanghai"})).await;
+    let first = Timestamp::from_millis(stored["nextAt"].as_i64().unwrap()).unwrap();
+    let minutes = |from: Timestamp, to: Timestamp| u32::try_from(to.since(from).as_secs() / 60 + 1).unwrap();
+    pass(&app, minutes(app.clock().now(), first), 2).await;
+    let asked = texts_of(&app.last_request(), "user").pop().unwrap();
+    assert!(asked.contains("[Scheduled for 20") && asked.contains("Asia/Shanghai]\nNews?"), "{asked}");
+    for run in 3..=5 {
+        pass(&app, 60, run).await;
+    }
+    let request = app.last_request();
+    assert_eq!(texts_of(&request, "assistant").len(), 1, "earlier runs are in view: {request}");
+    assert_eq!(
+        listed(&app).await[0]["nextAt"].as_i64().unwrap(),
+        stored["nextAt"].as_i64().unwrap() + 4 * 3_600_000
+    );
+    app.ada_says(20_000, "And now?").await;
+    assert_eq!(texts_of(&app.last_request(), "user").len(), 3, "hello, the last run, this");
+    let context = app.context(CHAT).await;
+    assert_eq!(context.iter().filter(|message| message["metadata"]["schedule"].is_object()).count(), 2);
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_that_an_outage_delayed_comes_once_and_says_that_it_is_late() {
+    let mut app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    created(&app, &json!({"text": "Stand-up!", "cron": "0 * * * *"})).await;
+    created(&app, &json!({"prompt": "Weather?", "at": in_minutes(&app, 90)})).await;
+    app.stop().await;
+    app.clock().advance(10 * 60 * MINUTE);
+    app.restart().await;
+    wait_until("both have run", async || app.sent_texts().len() >= 3).await;
+    app.idle().await;
+    let sent = app.sent_texts();
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    let text = sent.iter().find(|text| text.starts_with("Stand-up!")).unwrap();
+    assert!(text.contains("This is late: it was due at 20"), "{text}");
+    let asked = texts_of(&app.last_request(), "user").pop().unwrap();
+    assert!(asked.contains("; late: it is 20"), "{asked}");
+    assert_eq!(listed(&app).await.len(), 1, "the date of the pattern after the outage is left");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_cancelled_schedule_and_that_of_a_forgotten_chat_never_run() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    created(&app, &json!({"id": "a", "text": "A", "at": in_minutes(&app, 60)})).await;
+    let path = format!("{}/a", chat_path(CHAT, "schedules"));
+    for _ in 0..2 {
+        assert_eq!(app.call(Method::DELETE, &path, OPS_KEY).await.status, 204);
+    }
+    created(&app, &json!({"id": "b", "text": "B", "cron": "0 * * * *"})).await;
+    app.forget(CHAT, OPS_KEY).await;
+    app.clock().advance(120 * MINUTE);
+    let stores = app.open_history().await;
+    assert_eq!(stores.due_schedules(app.clock().now(), 10).await.unwrap(), []);
+    app.ada_says(8000, "again").await;
+    assert_eq!(app.sent_texts(), ["You said: hello", "You said: again"]);
+    app.finish().await;
+}
+
+/// An operator has the chat: what a text says comes all the same, what a model would be asked waits.
+#[tokio::test]
+async fn a_chat_that_is_taken_over_gets_its_texts() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    created(&app, &json!({"text": "Tea", "at": in_minutes(&app, 60)})).await;
+    created(&app, &json!({"prompt": "Weather?", "at": in_minutes(&app, 60)})).await;
+    app.request(Method::PUT, &chat_path(CHAT, "takeover")).bearer_auth(OPS_KEY).send().await.unwrap();
+    pass(&app, 61, 2).await;
+    assert_eq!(app.last_sent().text, "Tea");
+    app.call(Method::DELETE, &chat_path(CHAT, "takeover"), OPS_KEY).await;
+    app.idle().await;
+    assert_eq!(app.sent_texts().len(), 3);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_invalid_schedule_is_refused_with_its_reason() {
+    let app = TestApp::start().await;
+    let valid = json!({"text": "Tea", "at": in_minutes(&app, 60)});
+    create(&app, &valid).await.assert_problem(404, "no-such-chat");
+    app.ada_says(1, "hello").await;
+    let with = |name: &str, value: Value| {
+        let mut body = valid.clone();
+        body[name] = value;
+        body
+    };
+    for (body, kind, reason) in [
+        (with("at", json!("tomorrow")), "bad-schedule", "\"at\" must be a date such as"),
+        (with("at", json!("2020-01-01T00:00:00Z")), "bad-schedule", "its date is past"),
+        (with("timeZone", json!("Mars/Base")), "bad-schedule", "\"timeZone\" must be an IANA time zone"),
+        (with("id", json!("a/b")), "bad-schedule", "\"id\" must be 1 to 64 letters"),
+        (with("text", json!(" ")), "bad-schedule", "its content is blank"),
+        (with("text", json!("x".repeat(8193))), "bad-schedule", "its content is longer than 8 KiB"),
+        (with("prompt", json!("x")), "bad-body", "as \"text\" or as \"prompt\""),
+        (with("cron", json!("0 9 * * *")), "bad-body", "as \"at\" or as \"cron\""),
+        (json!({"text": "x", "cron": "* * * * *"}), "bad-schedule", "more often than every 5 minutes"),
+        (json!({"text": "x", "cron": "9 o'clock"}), "bad-schedule", "is not a cron pattern of five fields"),
+    ] {
+        let answer = create(&app, &body).await;
+        answer.assert_problem(400, kind);
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert!(detail.contains(reason), "{detail}");
+    }
+    for n in 0..50 {
+        created(&app, &with("id", json!(format!("s{n}")))).await;
+    }
+    create(&app, &valid).await.assert_problem(409, "schedule-refused");
+    app.finish().await;
+}
+
+/// The command, in both languages: it lists, adds and cancels, and its repeat adds nothing.
+#[tokio::test]
+async fn a_person_sets_and_cancels_reminders_by_a_command() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    app.handle(private(42, 2, "/remind").command()).await;
+    assert!(app.last_sent().text.starts_with("Nothing is to come."), "{:?}", app.last_sent());
+    app.handle(private(42, 3, "/remind in 20 minutes the oven").command()).await;
+    let set = app.last_sent().text;
+    assert!(set.starts_with("I will say on 20") && set.contains(": the oven"), "{set}");
+    app.receive(private(42, 3, "/remind in 20 minutes the oven").command()).await;
+    for (id, text, answer) in [
+        (10, "/timezone Asia/Shanghai", ""),
+        (11, "/remind soon call Bo", "I cannot read a date"),
+        (12, "/remind 2020-01-01 9:00 x", "That date is past"),
+    ] {
+        app.handle(private(42, id, text).command()).await;
+        assert!(app.last_sent().text.starts_with(answer), "{text}: {}", app.last_sent().text);
+    }
+    app.handle(private(42, 14, "/remind 明天9点半 开会").command()).await;
+    let set = app.last_sent().text;
+    assert!(set.starts_with("我会在 20") && set.contains(" 09:30 Asia/Shanghai 提醒：开会"), "{set}");
+    let stored = listed(&app).await;
+    let texts: Vec<_> = stored.iter().map(|stored| stored["text"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["⏰ the oven", "⏰ 提醒：开会"]);
+    app.handle(private(42, 15, "/remind").command()).await;
+    let list = app.last_sent().text;
+    let ids: Vec<_> = stored.iter().map(|stored| stored["id"].as_str().unwrap()).collect();
+    assert!(ids.iter().all(|id| list.contains(id)), "{list}");
+    app.handle(private(42, 16, &format!("/remind cancel {}", ids[1])).command()).await;
+    app.handle(private(42, 19, "/remind 也许开会").command()).await;
+    assert!(app.last_sent().text.starts_with("没有看懂时间和内容"), "{}", app.last_sent().text);
+    let count = app.sent_texts().len();
+    pass(&app, 60 * 48, count + 1).await;
+    assert_eq!(app.last_sent().text.lines().next(), Some("⏰ the oven"));
+    app.finish().await;
+}
+
+/// A turn that is repeated adds nothing, since the id of a schedule comes from the reply and the call.
+#[tokio::test]
+async fn the_agent_sets_lists_and_cancels_by_its_tools() {
+    let app = TestApp::start().await;
+    let at = |hour: u32| format!("2025-11-23T{hour:02}:00");
+    let create = |input: Value| app.model().answer_tools(&[("schedule_create", input)]);
+    create(json!({"text": "Tea", "at": at(9)}));
+    app.ada_says(1, "remind me").await;
+    create(json!({"task": "Say the weather", "cron": "0 8 * * *"}));
+    app.ada_says(2, "each morning").await;
+    for (id, input, reason) in [
+        (3, json!({"text": "x"}), "\"at\" or \"cron\""),
+        (4, json!({"text": "x", "task": "y", "at": at(9)}), "\"text\" or \"task\""),
+        (5, json!({"text": "x", "at": "soon"}), "must be a date"),
+        (6, json!({"text": "x", "cron": "* * * * *"}), "more often than"),
+        (7, json!({"text": "x", "at": "2020-01-01T00:00"}), "its date is past"),
+    ] {
+        create(input);
+        app.ada_says(id, "again").await;
+        let request = app.last_request().to_string().replace("\\\"", "\"").replace("\\\\", "");
+        assert!(request.replace('\\', "").contains(reason), "{reason}: {request}");
+    }
+    let stored = listed(&app).await;
+    let contents: Vec<_> =
+        stored.iter().map(|stored| stored["text"].as_str().or(stored["prompt"].as_str()).unwrap()).collect();
+    assert_eq!(contents.len(), 2, "{stored:?}");
+    assert!(contents.contains(&"Tea") && contents.contains(&"Say the weather"));
+    app.model()
+        .answer_tools(&[("schedule_cancel", json!({"id": stored[0]["id"]})), ("schedule_list", json!({}))]);
+    app.ada_says(8, "stop one").await;
+    assert_eq!(listed(&app).await, stored[1..]);
+    app.finish().await;
+}
+
+/// In a group, where others have theirs.
+#[tokio::test]
+async fn what_a_person_scheduled_is_exported_and_erased_with_them() {
+    const GROUP: &str = "telegram:chat:-5";
+    let app = TestApp::start().await;
+    let remind = |id: i64, user: i64, text: &str| {
+        group(-5, id, text).with("from", json!({"id": user, "is_bot": false, "first_name": "P"})).command()
+    };
+    app.handle(remind(1, 42, "/remind 2026-12-01 9:00 ada's")).await;
+    app.handle(remind(2, 43, "/remind 2026-12-01 9:00 bo's")).await;
+    let exported = app.export_of("/v1/people/telegram-42/export", OPS_KEY).await;
+    let schedules: Vec<_> = exported.iter().filter(|line| line["type"] == "schedule").collect();
+    assert_eq!(schedules.len(), 1, "{exported:?}");
+    assert_eq!(
+        (&schedules[0]["chatKey"], &schedules[0]["schedule"]["text"]),
+        (&json!(GROUP), &json!("⏰ ada's"))
+    );
+    let erased = app.as_time_passes(app.call(Method::DELETE, "/v1/people/telegram-42", OPS_KEY)).await;
+    assert_eq!(erased.status, 200, "{erased:?}");
+    let left = app.get(&chat_path(GROUP, "schedules")).await;
+    let left: Vec<_> =
+        left["schedules"].as_array().unwrap().iter().map(|left| left["text"].clone()).collect();
+    assert_eq!(left, ["⏰ bo's"]);
+    app.finish().await;
+}
+
+fn scheduling(world: &World, history: &History) -> Scheduling {
+    world.ingress_of(history).scheduling()
+}
+
+fn schedule(action: Action, timing: Timing, created_at: Timestamp) -> Schedule {
+    let to = Recipient {
+        channel: Channel::Telegram,
+        chat_id: "42".into(),
+        user_id: "42".into(),
+        person: None,
+        message_id: "1".into(),
+        metadata: annals_core::metadata::Metadata::default(),
+    };
+    let id = ScheduleId::try_from("s".to_owned()).unwrap();
+    Schedule { id, action, timing, time_zone: TimeZone::UTC, created_at, to }
+}
+
+/// A process dies before each request of a run, or loses the answer to it; two do it at once. There is one record of the
+/// date, one reply to it, and the next date is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_cut_off_anywhere_is_continued_and_comes_once() {
+    for action in [Action::Text("Tea".into()), Action::Prompt("News?".into())] {
+        let mut requests = usize::MAX;
+        let mut number = 0;
+        while number <= requests {
+            for plan in [Plan::Before(number), Plan::After(number), Plan::Lost(number)] {
+                let what = format!("{action:?}, {plan:?}");
+                let world = World::new().await;
+                world.ask(1, 0, "hello").await;
+                for turn in world.queue.take() {
+                    world.run(&turn.from).await;
+                }
+                let timing = Timing::Cron("0 * * * *".into());
+                let new = schedule(action.clone(), timing, world.clock.now());
+                annals_engine::scheduling::create(&world.history, &world.chat, new).await.unwrap();
+                world.advance(3600);
+                let faults = if number == 0 { Faults::default() } else { Faults::new(plan) };
+                let history = world.history_with(faults.clone());
+                let _ = scheduling(&world, &history).run_due(world.in_an_hour()).await;
+                if number == 0 {
+                    requests = faults.requests();
+                }
+                let others = world.another_process();
+                let (a, b) = (scheduling(&world, &others), scheduling(&world, &world.history));
+                let (a, b) = tokio::join!(a.run_due(world.in_an_hour()), b.run_due(world.in_an_hour()));
+                assert_eq!((a.unwrap().failed, b.unwrap().failed), (0, 0), "{what}");
+                for turn in world.queue.take() {
+                    world.run(&turn.from).await;
+                }
+                let records = world.listed().await;
+                let runs = records.iter().filter(|record| record.due().is_some());
+                let (replies, asked): (Vec<_>, Vec<_>) = runs.partition(|record| record.key.is_reply());
+                assert_eq!((asked.len(), replies.len()), (1, 1), "{what}: {records:#?}");
+                assert_eq!(asked[0].kind() == Kind::Notice, matches!(action, Action::Text(_)));
+                assert_answered_once(&records);
+                let left = world.history.schedules(&world.chat).await.unwrap();
+                assert_eq!(left.len(), 1, "{what}");
+                assert!(left[0].due_at > world.clock.now() && !left[0].has_fired, "{what}: {left:?}");
+                let again = scheduling(&world, &world.history).run_due(world.in_an_hour()).await.unwrap();
+                assert_eq!(again, Ran::default(), "{what}");
+            }
+            number += 1;
+        }
+        assert!((5..20).contains(&requests), "{requests}");
+    }
+}
