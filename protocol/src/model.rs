@@ -2,7 +2,7 @@
 
 use stateright::{Model, Property};
 
-use crate::records::{Decision, decide, finds_something};
+use crate::records::{Decision, decide, extended, finds_something};
 use crate::state::{Budget, Entry, Head, Kind, Lease, Places, Post, Reply, Run, Said, State, Step, Turn};
 
 /// The model that is explored.
@@ -34,6 +34,8 @@ pub enum Flaw {
     LostFailures,
     /// A run that ended a turn removes the command from the head, even if messages are unanswered.
     HastyStops,
+    /// A run adds messages to a turn that an earlier run has committed to.
+    LateAdditions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +49,8 @@ pub enum Action {
     /// The queue delivers its first turn to this process.
     Deliver(u8),
     Run(u8),
+    /// The model answers a run with calls; once they are made, the run adds to its turn what has come since.
+    Round(u8),
     /// A run's question to the model, or its sending of a piece, fails.
     Fail(u8),
     /// A run sees that another process has the chat, and drops its turn.
@@ -110,6 +114,9 @@ impl Protocol {
         }
         for (slot, run) in state.runs.iter().enumerate() {
             let (Some(run), at) = (run, place_u8(slot)) else { continue };
+            if left.rounds > 0 && run.step == Step::Ask {
+                actions.push(Action::Round(at));
+            }
             if left.failures > 0 && matches!(run.step, Step::Ask | Step::Send(_)) {
                 actions.push(Action::Fail(at));
             }
@@ -155,6 +162,10 @@ impl Protocol {
                 state.runs[usize::from(slot)] = Some(Run::new(*entry));
             }
             Action::Run(slot) => self.run(&mut state, slot.into()),
+            Action::Round(slot) => {
+                state.left.rounds -= 1;
+                self.round(&mut state, slot.into());
+            }
             Action::Fail(slot) => {
                 state.left.failures -= 1;
                 self.fail(&mut state, slot.into());
@@ -336,6 +347,15 @@ impl Protocol {
         }
     }
 
+    fn round(&self, state: &mut State, slot: usize) {
+        let run = *state.run_mut(slot);
+        let claimed = run.turn_claimed.filter(|_| self.flaw != Some(Flaw::LateAdditions));
+        if let Some(turn) = extended(&self.said, state, claimed, run.stop_claimed, run.turn) {
+            let added = run.added | turn.covers & !run.turn.covers;
+            *state.run_mut(slot) = Run { turn, added, ..run };
+        }
+    }
+
     fn put(&self, state: &mut State, run: Run, kind: Kind) -> Step {
         let place = &mut state.replies[run.turn.place()];
         let is_stored = place.is_none();
@@ -511,6 +531,13 @@ impl Model for Protocol {
                 !Self::is_at_rest(state) || model.is_settled(state)
             }),
             Property::always("everything is answered once nothing goes wrong", Self::settles),
+            Property::sometimes(
+                "a reply answers what came while it was made",
+                |model: &Self, state: &State| {
+                    let answers = |run: &Run| run.added != 0 && run.step == Step::Send(0);
+                    model.budget.rounds == 0 || state.runs.iter().flatten().any(answers)
+                },
+            ),
             Property::sometimes("all is answered", |model: &Self, state: &State| {
                 Self::is_at_rest(state) && model.is_settled(state)
             }),
@@ -568,6 +595,7 @@ impl Run {
             turn_claimed: None,
             stop_claimed: None,
             turn: Turn::default(),
+            added: 0,
             ends: false,
             leaves_more: false,
             late_sends: 0,

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use annals_agent::next::{Next, next};
+use annals_agent::next::{self, Next, next};
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{Policy, context};
 use annals_core::draft::{Draft, Origin};
@@ -88,6 +88,21 @@ pub fn decide(said: &[Said], state: &State, turn: Option<Turn>, stop: Option<u8>
     let decision = decision(&next(&head(turn, stop), &records, &context, now()));
     DECISIONS.with_borrow_mut(|known| known.insert(key, decision));
     decision
+}
+
+/// Returns the turn that a run which claimed `claimed` and `stop` makes of its `turn`, with what has come since.
+pub fn extended(
+    said: &[Said],
+    state: &State,
+    claimed: Option<Turn>,
+    stop: Option<u8>,
+    turn: Turn,
+) -> Option<Turn> {
+    let records = records(said, state);
+    let context = context(&records, now(), &POLICY);
+    let turn = OpenTurn::new(bases(turn.covers));
+    let extended = next::extended(&head(claimed, stop), &records, &context, now(), &turn)?;
+    Some(Turn { covers: places(&extended.covers), sent: 0 })
 }
 
 /// [`Next`] in places.

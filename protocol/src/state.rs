@@ -130,6 +130,8 @@ pub struct Run {
     /// The head's `stoppedTo` at the time of the claim.
     pub stop_claimed: Option<u8>,
     pub turn: Turn,
+    /// The places that were added to its turn between two requests to the model.
+    pub added: Places,
     /// True if it ends a turn that was stopped.
     pub ends: bool,
     /// True if more may follow its turn.
@@ -151,6 +153,8 @@ pub struct Budget {
     /// Failures of the model and the platform.
     pub failures: u8,
     pub visits: u8,
+    /// Answers with calls, after which a run reads what has come since.
+    pub rounds: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

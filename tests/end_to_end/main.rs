@@ -7,6 +7,7 @@
 )]
 
 mod access;
+mod additions;
 mod albums;
 mod app;
 mod approvals;

@@ -16,7 +16,7 @@ use crate::budget::{compact_or_continue, note_left_out};
 use crate::error::TurnError;
 use crate::images::{self, Images, Shown};
 use crate::mcp::Session;
-use crate::reread::reread;
+use crate::reread::{extend, reread};
 use crate::retry_policy::{Asking, Decision};
 use crate::rounds::{Rounds, call_tools};
 use crate::task::ClaimedTurn;
@@ -72,11 +72,14 @@ pub(crate) async fn ask(
         let asked = tokio::select! {
             // On the heap: it is a long way through.
             asked = Box::pin(async {
-                if std::mem::take(&mut has_called)
-                    && let Some(session) = &session
-                {
-                    let (head, request_tokens) = (&turn.lease.head, window.request_tokens);
-                    window.offered.renew(session, &agent.history, head, request_tokens).await;
+                if std::mem::take(&mut has_called) {
+                    if let Some(session) = &session {
+                        let (head, request_tokens) = (&turn.lease.head, window.request_tokens);
+                        window.offered.renew(session, &agent.history, head, request_tokens).await;
+                    }
+                    if matches!(scope, Scope::New { .. }) && extend(agent, turn, &mut rounds, feed).await {
+                        prepared = None;
+                    }
                 }
                 // Calls are not made again, so their results are shortened first.
                 if std::mem::take(&mut shortens) && !rounds.shorten_results() {
@@ -176,14 +179,17 @@ async fn request(
     asking: &mut Asking,
     feed: &Feed,
 ) -> Result<Round, ModelError> {
+    let seen = &prepared.seen;
+    let came_after: Vec<usize> = seen.unanswered.iter().map(|base| rounds.steps_before(base)).collect();
     let question = Question {
         system: agent.system_prompt.as_deref(),
-        messages: &prepared.seen.messages,
-        unanswered: prepared.seen.unanswered.len(),
+        messages: &seen.messages,
+        unanswered: seen.unanswered.len(),
+        came_after: &came_after,
         notes: prepared.notes.as_deref(),
         time_marks: Some(&prepared.time_marks),
         images: &prepared.shown.images,
-        senders: &prepared.seen.senders,
+        senders: &seen.senders,
         tools: toolbox.offered(),
         steps: rounds.steps(),
         must_answer: false,

@@ -45,17 +45,19 @@ pub(crate) struct Unstored {
 }
 
 impl Unstored {
-    /// Returns the part of `turn`, which a `/stop` ends in the chat of `head`, that this reply answers. A reply never covers
-    /// messages that came while it was made, since its id names the last that it answers.
+    /// Returns the part of `turn`, which a `/stop` ends in the chat of `head`, that this reply answers: not messages that came
+    /// while it was made, unless they were added to its turn.
     pub(crate) fn answered(&self, head: &Head, turn: &OpenTurn) -> Option<OpenTurn> {
         let continues = |turn: &OpenTurn| turn.resumes.as_ref().map(|resumed| resumed.reply.clone());
         if continues(turn) != continues(&self.turn) {
             return None;
         }
+        let so_far = self.feed.so_far();
+        let own = if so_far.added().is_empty() { &self.turn.covers[..] } else { so_far.added() };
         if head.turn.is_some() || turn.resumes.is_some() {
-            return (turn.covers == self.turn.covers).then(|| turn.clone());
+            return (turn.covers == own).then(|| turn.clone());
         }
-        let covers = turn.covers.iter().filter(|base| self.turn.covers.contains(base));
+        let covers = turn.covers.iter().filter(|base| own.contains(base));
         let covers: Vec<_> = covers.cloned().collect();
         (!covers.is_empty()).then(|| OpenTurn::new(covers))
     }

@@ -1,15 +1,17 @@
 //! The next thing that a run does: [`next`], a pure function of the head as it was claimed and the records as they were
 //! read after the claim. The exhaustive model of the protocol (`protocol/`) calls this very function.
 
+use std::collections::HashSet;
+
 use annals_core::approval;
 use annals_core::context::Context;
 use annals_core::message::Role;
-use annals_core::record::Record;
+use annals_core::record::{Channel, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_store::history::stop::{ends, going_on_before, waiting_before};
 use annals_store::history::turn::{Head, OpenTurn, Resumed};
 
-use crate::coverage::{answered_by, covered_by_one_turn};
+use crate::coverage::{answered_by, covered_by_one_turn, message_at, newest_covered};
 
 /// The next thing that a run does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,34 @@ pub fn next(head: &Head, records: &[Record], context: &Context, now: Timestamp) 
     };
     let has_reply = has_reply(records, &turn);
     Next::Answer { turn, leaves_more, has_reply }
+}
+
+/// Returns `turn` with the messages that have come since it began, if a run that claimed `head` has not committed to it and has
+/// read `records` since; `context` is theirs. `None` if there are none.
+///
+/// It is the turn that [`next`] would find now, less the messages of people for whom the run does not work already: theirs
+/// would change who must approve its calls. A window of `useChat` shows each reply below the message that it was begun for,
+/// under the id of that one, so its turns stay as they are.
+pub fn extended(
+    head: &Head,
+    records: &[Record],
+    context: &Context,
+    now: Timestamp,
+    turn: &OpenTurn,
+) -> Option<OpenTurn> {
+    if head.turn.is_some() || newest_covered(records, turn)?.channel == Channel::Web {
+        return None;
+    }
+    let Next::Answer { turn: due, has_reply: false, .. } = next(head, records, context, now) else {
+        return None;
+    };
+    if due.resumes.is_some() || !turn.covers.iter().all(|base| due.covers.contains(base)) {
+        return None;
+    }
+    let asker = |base: &SortKey| message_at(records, base).map(|message| message.user_id.as_str());
+    let askers: HashSet<_> = turn.covers.iter().map(asker).collect();
+    let covers: Vec<_> = due.covers.into_iter().filter(|base| askers.contains(&asker(base))).collect();
+    (covers.len() > turn.covers.len()).then(|| OpenTurn::new(covers))
 }
 
 /// Returns true if a run that claimed `head` has carried out the `/stop` in it once it ends. After a committed turn that the

@@ -1,14 +1,23 @@
-//! Reads the records of a committed turn, including those that have left the table.
+//! Reads records again while a turn is made: those of a committed turn, including those that have left the table, and those
+//! that have come since.
+
+use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::context::context;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
+use annals_core::trace::Step;
+use annals_engine::live::Feed;
 use annals_store::history::later_expiry;
 use annals_store::history::turn::OpenTurn;
 
 use crate::agent::Agent;
 use crate::coverage::{message_at, newest_covered};
 use crate::error::TurnError;
+use crate::next::extended;
+use crate::quiet::pause_for_more;
+use crate::rounds::Rounds;
 use crate::task::ClaimedTurn;
 
 /// Reads the records of a turn again, from `from` on, with the messages that it covers.
@@ -22,6 +31,48 @@ pub(crate) async fn reread(
     // Some may have left the table, and are still to be answered.
     add_covered(agent, &lease.chat, turn, records).await?;
     Ok(())
+}
+
+/// Adds the messages to `turn` that have come since its records were read, as far as they belong to it: see [`extended`]. A
+/// boundary ends them, and the rest of an album is waited for by the next turn. Returns true if there are any: then the reply in
+/// `rounds` is another one. One query; a failure is only logged, since what is not added is answered by the next turn.
+pub(crate) async fn extend(agent: &Agent, turn: &mut ClaimedTurn, rounds: &mut Rounds, feed: &Feed) -> bool {
+    if turn.lease.head.turn.is_some() {
+        return false;
+    }
+    let Some(last) = turn.records.last() else { return false };
+    let mut timing = agent.recorder.begin(Step::Read);
+    let newer = match agent.history.records_after(&turn.lease.chat, &last.key).await {
+        Ok(newer) => newer,
+        Err(error) => {
+            timing.failed("failed");
+            tracing::warn!(%error, "failed to read what has come since a turn began; the next turn answers it");
+            return false;
+        }
+    };
+    let newer: Vec<Record> = newer.into_iter().take_while(|record| record.kind() != Kind::Boundary).collect();
+    if newer.is_empty() {
+        timing.forget();
+        return false;
+    }
+    let records: Vec<Record> = turn.records.iter().cloned().chain(newer).collect();
+    let (now, policy) = (agent.clock.now(), agent.policy(0));
+    let seen = context(&records, now, &policy);
+    let Some(extended) = extended(&turn.lease.head, &records, &seen, now, &turn.turn) else {
+        timing.forget();
+        return false;
+    };
+    let mut added = extended.covers.clone();
+    added.retain(|base| !turn.turn.covers.contains(base));
+    let is_album_open = pause_for_more(Duration::ZERO, now, &records, &added).is_some();
+    let Some(newest) = newest_covered(&records, &extended).filter(|_| !is_album_open) else {
+        return false;
+    };
+    turn.newest = newest.clone();
+    (turn.records, turn.turn) = (records, extended);
+    rounds.extend(&added, &turn.reply_key());
+    feed.extend(turn.begun());
+    true
 }
 
 /// Adds to `records` the messages that the committed `turn` covers, and its reply, as far as they have left the table

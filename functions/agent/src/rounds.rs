@@ -1,7 +1,7 @@
 //! One reply while it is made: [`Rounds`], the answers of the model so far with their calls, and [`call_tools`], which
 //! carries out the calls of one answer.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ pub(crate) struct Rounds {
     usage: Option<Usage>,
     /// The ids of all calls of the reply: an id that joins a call to its result is unique in a message.
     ids: HashSet<String>,
+    /// The messages that were added to the turn, each with the number of `steps` before it.
+    added: HashMap<SortKey, usize>,
     chat: ChatKey,
     /// Key of the reply.
     key: SortKey,
@@ -56,6 +58,7 @@ impl Rounds {
             under_way: Vec::new(),
             usage: None,
             ids: HashSet::new(),
+            added: HashMap::new(),
             chat: chat.clone(),
             key: key.clone(),
         }
@@ -72,6 +75,17 @@ impl Rounds {
             ids,
             ..Self::new(chat, key)
         }
+    }
+
+    /// Notes that messages were `added` to the turn after the steps so far, and that the reply will be stored at `key`.
+    pub(crate) fn extend(&mut self, added: &[SortKey], key: &SortKey) {
+        self.added.extend(added.iter().map(|base| (base.clone(), self.steps.len())));
+        self.key = key.clone();
+    }
+
+    /// Returns the number of steps after which the message at `base` came.
+    pub(crate) fn steps_before(&self, base: &SortKey) -> usize {
+        self.added.get(base).copied().unwrap_or_default()
     }
 
     /// Returns true if the reply has no content at all.

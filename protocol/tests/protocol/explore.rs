@@ -30,11 +30,23 @@ fn a_stop_comes_between() {
     explore("stop, crashes", protocol(&[Asks, Stop, Asks], budget));
 }
 
+#[test]
+fn messages_are_added_to_a_turn_between_two_requests() {
+    let budget = Budget { crashes: 1, failures: 1, rounds: 1, ..Budget::default() };
+    explore("additions, crashes", protocol(&[Asks, Asks], budget));
+    let budget = Budget { lapses: 1, expiries: 1, rounds: 2, ..Budget::default() };
+    explore("additions, zombies", protocol(&[Asks, Asks], budget));
+    let budget = Budget { crashes: 1, rounds: 1, ..Budget::default() };
+    explore("additions, stop", protocol(&[Asks, Asks, Stop], budget));
+    let budget = Budget { rounds: 2, ..Budget::default() };
+    explore("additions, compact", protocol(&[Asks, Asks, Compact, Asks], budget));
+}
+
 /// All at once: minutes, even in release mode.
 #[test]
 #[ignore = "takes long: cargo test --release -p annals-protocol explore -- --ignored --nocapture"]
 fn everything_at_once() {
-    let budget = Budget { crashes: 1, repeats: 1, lapses: 1, expiries: 1, visits: 1, failures: 0 };
+    let budget = Budget { crashes: 1, repeats: 1, lapses: 1, expiries: 1, visits: 1, failures: 0, rounds: 1 };
     explore("stop between two", protocol(&[Asks, Stop, Asks], Budget { repeats: 0, visits: 0, ..budget }));
     explore("all but stop", protocol(&[Asks, Asks], Budget { crashes: 2, failures: 1, ..budget }));
     let three = Protocol {
@@ -75,6 +87,7 @@ fn every_rule_of_the_protocol_is_needed() {
         (Flaw::SilentDuplicates, &[Asks], crashes),
         (Flaw::LostFailures, &[Asks], crashes),
         (Flaw::HastyStops, &[Asks, Compact, Stop], none),
+        (Flaw::LateAdditions, &[Asks, Asks], Budget { crashes: 1, rounds: 1, ..none }),
     ] {
         let flawed = Protocol { flaw: Some(flaw), ..protocol(said, budget) };
         find(&format!("{flaw:?}"), flawed, None);

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use Said::{Asks, Compact, Stop, Tells};
-use annals_agent::next::next;
+use annals_agent::next::{extended, next};
 use annals_core::chat_key::ChatKey;
+use annals_core::context::context;
 use annals_core::draft::Draft;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Kind as RecordKind, Record};
@@ -38,8 +39,8 @@ struct Real {
 async fn the_history_does_what_the_model_does() {
     let dir = tempfile::tempdir().unwrap();
     let stores = Stores::open(dir.path()).await.unwrap();
-    let budget = Budget { crashes: 4, repeats: 2, lapses: 3, expiries: 3, failures: 3, visits: 2 };
-    let (mut steps, mut taken_over, mut stopped, mut met) = (0, 0, 0, 0);
+    let budget = Budget { crashes: 4, repeats: 2, lapses: 3, expiries: 3, failures: 3, visits: 2, rounds: 4 };
+    let (mut steps, mut taken_over, mut stopped, mut met, mut added) = (0, 0, 0, 0, 0);
     for walk in 0..WALKS {
         let said = match walk % 3 {
             0 => vec![Asks, Stop, Asks],
@@ -62,12 +63,13 @@ async fn the_history_does_what_the_model_does() {
             steps += 1;
             taken_over += usize::from(is_at(|step| step == Step::LookWhoTookIt));
             met += usize::from(is_at(|step| step == Step::Recommit));
+            added += usize::from(after.runs.iter().flatten().any(|run| run.added != 0));
             stopped += usize::from(is_at(|step| step == Step::Put(Kind::Stopped)));
             state = after;
         }
     }
     println!(
-        "{WALKS} walks, {steps} steps, {taken_over} after a lost chat, {met} at another's reply, {stopped} stopping"
+        "{WALKS} walks, {steps} steps, {taken_over} after a lost chat, {met} at another's reply, {stopped} stopping, {added} with additions"
     );
     assert!(taken_over > 0 && stopped > 0, "too tame");
 }
@@ -92,6 +94,16 @@ impl Real {
                 let slot = usize::from(slot);
                 let run = state.runs[slot].unwrap();
                 self.run(protocol, slot, run, state, after.runs[slot], what).await;
+            }
+            Action::Round(slot) => {
+                let slot = usize::from(slot);
+                let (before, after) = (state.runs[slot].unwrap(), after.runs[slot].unwrap());
+                let head = &self.runs[slot].as_ref().unwrap().head;
+                let (records, now) = (self.records().await, self.clock.now());
+                let seen = context(&records, now, &POLICY);
+                let turn = OpenTurn::new(bases(before.turn.covers));
+                let found = extended(head, &records, &seen, now, &turn).unwrap_or(turn);
+                assert_eq!(places(&found.covers), after.turn.covers, "{what}");
             }
             Action::Crash(slot) => self.runs[usize::from(slot)] = None,
             Action::Expire => self.clock.advance(LEASE + Duration::from_secs(1)),

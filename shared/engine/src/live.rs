@@ -8,6 +8,7 @@
 mod so_far;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use annals_core::chat_key::ChatKey;
@@ -99,7 +100,7 @@ impl Live {
             };
             state.turns
         });
-        Feed { publisher: Some(Arc::new(Publisher { handle, turn })), ..Feed::default() }
+        Feed { publisher: Some(Arc::new(Publisher { handle, turn: turn.into() })), ..Feed::default() }
     }
 
     /// Listens to the turns of `chat` from now on, and to the current one from its beginning. Returns `None` if there
@@ -126,7 +127,20 @@ pub struct Feed {
 #[derive(Debug)]
 struct Publisher {
     handle: TopicHandle,
-    turn: u64,
+    /// Number of the turn; a turn that covers more messages has another.
+    turn: AtomicU64,
+}
+
+impl Publisher {
+    /// Changes the state, unless the run was overtaken: then nothing of it is told.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        self.handle.topic.change(|state| {
+            if state.turns == self.turn.load(Ordering::Acquire) {
+                change(state);
+                self.turn.store(state.turns, Ordering::Release);
+            }
+        });
+    }
 }
 
 impl Feed {
@@ -143,12 +157,23 @@ impl Feed {
 
     /// Sends an event to the listeners.
     fn tell(&self, event: ReplyEvent) {
-        if let Some(Publisher { handle, turn }) = self.publisher.as_deref() {
-            handle.topic.change(|state| {
-                // Events of a run that another has overtaken are dropped.
-                if state.turns == *turn {
-                    state.events.push(event);
-                }
+        if let Some(publisher) = self.publisher.as_deref() {
+            publisher.change(|state| state.events.push(event));
+        }
+    }
+
+    /// Tells that messages were added to the turn, so that its reply is `begun`: listeners get it from its beginning again.
+    pub fn extend(&self, begun: ReplyStart) {
+        self.state().set_added(&begun.covers);
+        let so_far: Arc<[Part]> = self.state().steps().into();
+        if let Some(publisher) = self.publisher.as_deref() {
+            publisher.change(|state| {
+                *state = State {
+                    turns: state.turns + 1,
+                    turn: Some(Arc::new(begun)),
+                    events: vec![ReplyEvent::Parts(so_far)],
+                    is_open: true,
+                };
             });
         }
     }
@@ -195,11 +220,7 @@ impl Feed {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        self.handle.topic.change(|state| {
-            if state.turns == self.turn {
-                state.is_open = false;
-            }
-        });
+        self.change(|state| state.is_open = false);
     }
 }
 
@@ -352,6 +373,25 @@ mod tests {
         assert!(!late.is_under_way());
         // A listener gets nothing of a turn that has ended.
         assert_eq!(heard(&mut live.listen(&chat()).unwrap()), "");
+    }
+
+    #[test]
+    fn a_turn_that_covers_more_is_told_again_from_its_beginning() {
+        let live = Live::on();
+        let mut listener = live.listen(&chat()).unwrap();
+        let feed = live.begin(&chat(), turn(7));
+        feed.publish_delta(Delta::Text("let me see"));
+        feed.parts(&[Part::text("let me see")]);
+        heard(&mut listener);
+        feed.extend(turn(8));
+        feed.publish_delta(Delta::Text("there"));
+        let told = heard(&mut listener);
+        assert!(told.starts_with(".8/reply: Parts(") && told.ends_with("there"), "{told}");
+        assert_eq!(feed.so_far().added(), turn(8).covers);
+        let late = heard(&mut live.listen(&chat()).unwrap());
+        assert!(late.starts_with("8/reply: Parts("), "{late}");
+        drop(feed);
+        assert_eq!(heard(&mut listener), ".");
     }
 
     #[test]

@@ -149,51 +149,31 @@ impl<'a> Conversation<'a> {
         };
         let mut ids = CallIds::default();
         let first_unanswered = question.first_unanswered();
-        for (at, message) in question.messages.iter().enumerate() {
+        for at in 0..question.messages.len() {
             if at == first_unanswered {
                 conversation.stable = conversation.last_place();
                 if let Some(notes) = question.notes {
                     conversation.add(Speaker::User, Block::Text(markup::notes(notes)));
                 }
             }
-            match message.role {
-                Role::Assistant if !readable::is_summary(message) => {
-                    for piece in exchange::pieces(message) {
-                        match piece {
-                            Piece::Text(text) => conversation.add_text(Speaker::Assistant, &text),
-                            Piece::Step(step) => conversation.add_step(&step, &mut ids),
-                        }
-                    }
-                }
-                Role::User if message.metadata.is_joined() => {
-                    let summary = markup::summary(&readable::text(message));
-                    conversation.add(Speaker::User, Block::Text(summary));
-                }
-                Role::Assistant => {
-                    let summary = markup::summary(&readable::text(message));
-                    conversation.add(Speaker::User, Block::Text(summary));
-                }
-                Role::User => {
-                    if let Some(mark) = question.time_marks.and_then(|marks| marks.of_message(at)) {
-                        conversation.add(Speaker::User, Block::Text(mark.to_owned()));
-                    }
-                    let own = question.images.iter().filter(|placed| placed.message == at);
-                    let own = own.map(|placed| &placed.image).filter(|image| image.format().is_some());
-                    conversation.add_message(question.sender(at), &readable::text(message), own);
-                }
-                Role::System => {}
+            if question.steps_before(at) == 0 {
+                conversation.add_said(question, at, &mut ids);
             }
         }
         if let Some(marks) = question.time_marks {
             conversation.add(Speaker::User, Block::Text(marks.now().to_owned()));
         }
-        for step in question.steps {
+        for (before, step) in question.steps.iter().enumerate() {
             // No provider accepts the thoughts of another.
             let own = |reasoning: &&Reasoning| reasoning.by.is_empty() || reasoning.by == name;
             if let Some(reasoning) = step.reasoning.as_ref().filter(own) {
                 conversation.add(Speaker::Assistant, Block::Reasoning(reasoning));
             }
             conversation.add_step(step, &mut ids);
+            let came = |at: &usize| question.steps_before(*at) == before + 1;
+            for at in (first_unanswered..question.messages.len()).filter(came) {
+                conversation.add_said(question, at, &mut ids);
+            }
         }
         if question.has_senders() {
             conversation.begin_with(markup::GUIDE);
@@ -232,6 +212,38 @@ impl<'a> Conversation<'a> {
         first.blocks.insert(0, Block::Text(text.to_owned()));
         if let Some((0, block)) = &mut self.stable {
             *block += 1;
+        }
+    }
+
+    /// Adds the message at `at`.
+    fn add_said(&mut self, question: &Question<'a>, at: usize, ids: &mut CallIds) {
+        let message = &question.messages[at];
+        match message.role {
+            Role::Assistant if !readable::is_summary(message) => {
+                for piece in exchange::pieces(message) {
+                    match piece {
+                        Piece::Text(text) => self.add_text(Speaker::Assistant, &text),
+                        Piece::Step(step) => self.add_step(&step, ids),
+                    }
+                }
+            }
+            Role::User if message.metadata.is_joined() => {
+                let summary = markup::summary(&readable::text(message));
+                self.add(Speaker::User, Block::Text(summary));
+            }
+            Role::Assistant => {
+                let summary = markup::summary(&readable::text(message));
+                self.add(Speaker::User, Block::Text(summary));
+            }
+            Role::User => {
+                if let Some(mark) = question.time_marks.and_then(|marks| marks.of_message(at)) {
+                    self.add(Speaker::User, Block::Text(mark.to_owned()));
+                }
+                let own = question.images.iter().filter(|placed| placed.message == at);
+                let own = own.map(|placed| &placed.image).filter(|image| image.format().is_some());
+                self.add_message(question.sender(at), &readable::text(message), own);
+            }
+            Role::System => {}
         }
     }
 

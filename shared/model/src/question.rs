@@ -34,6 +34,8 @@ pub struct Question<'a> {
     pub must_answer: bool,
     /// The calls of this turn so far, in order.
     pub steps: &'a [Step],
+    /// The number of `steps` after which each unanswered message came; missing numbers are 0.
+    pub came_after: &'a [usize],
 }
 
 /// An image of a message.
@@ -104,6 +106,12 @@ impl Question<'_> {
     /// Returns the sender of the message at `at`, if messages are sent with their senders.
     pub(super) fn sender(&self, at: usize) -> Option<&Sender> {
         self.senders.get(at)?.as_ref()
+    }
+
+    /// Returns the number of steps before the message at `at`.
+    pub(super) fn steps_before(&self, at: usize) -> usize {
+        let nth = at.checked_sub(self.messages.len().saturating_sub(self.unanswered));
+        nth.and_then(|nth| self.came_after.get(nth)).map_or(0, |steps| (*steps).min(self.steps.len()))
     }
 
     /// Returns the index of the first unanswered message.

@@ -2,6 +2,7 @@
 
 use annals_core::approval;
 use annals_core::message::{Part, PartView, Role, UiMessage};
+use annals_core::sort_key::SortKey;
 use annals_model::Usage;
 
 use super::ReplyEvent;
@@ -14,6 +15,8 @@ pub struct ReplySoFar {
     text: String,
     usage: Option<Usage>,
     model: Option<String>,
+    /// Bases of all messages that its turn covers, if some were added since it began.
+    added: Vec<SortKey>,
 }
 
 impl ReplySoFar {
@@ -32,6 +35,19 @@ impl ReplySoFar {
     pub(super) fn set_steps(&mut self, parts: &[Part]) {
         self.steps = parts.to_vec();
         self.begin_answer();
+    }
+
+    pub(super) fn steps(&self) -> &[Part] {
+        &self.steps
+    }
+
+    pub(super) fn set_added(&mut self, covers: &[SortKey]) {
+        self.added = covers.to_vec();
+    }
+
+    /// Returns the bases of all messages that its turn covers, if some were added since it began; else none.
+    pub fn added(&self) -> &[SortKey] {
+        &self.added
     }
 
     pub(super) fn set_asked(&mut self, model: Option<String>) {

@@ -85,6 +85,13 @@ impl History {
         self.range_to(chat, from, LAST_KEY).await
     }
 
+    /// Reads the records of `chat` after the one at `key`, in order. One query.
+    pub async fn records_after(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
+        let span = Span::all(format!("{key}\u{1}"), LAST_KEY);
+        let items = self.table.query(&partition(chat), &span).await?;
+        self.records(&items).await
+    }
+
     /// Reads as [`History::range`] does, up to `to`.
     pub(super) async fn range_to(
         &self,
