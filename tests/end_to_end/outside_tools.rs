@@ -56,7 +56,14 @@ async fn tools_are_listed_once_and_every_outcome_of_a_call_is_a_result() {
     ]);
     app.ada_says(1, "Where is my order?").await;
     let request = &app.model().requests()[0];
-    let own = ["memory_search", "memory_save", "memory_forget"];
+    let own = [
+        "memory_search",
+        "memory_save",
+        "memory_forget",
+        "schedule_create",
+        "schedule_list",
+        "schedule_cancel",
+    ];
     let shops = ["shop_lookup", "shop_refund", "shop_fail", "shop_slow", "shop_picture", "shop_old"];
     assert_eq!(offered(request), [&own[..], &shops].concat(), "every page of the list, in its order");
     let told = results(&app, CHAT).await;
@@ -336,7 +343,8 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     shop.set_down(true);
     app.ada_says(1, "Hello.").await;
     let request = app.last_request();
-    assert_eq!(offered(&request), ["memory_search", "memory_save", "memory_forget"]);
+    assert_eq!(offered(&request)[..3], ["memory_search", "memory_save", "memory_forget"]);
+    assert_eq!(offered(&request)[3..], ["schedule_create", "schedule_list", "schedule_cancel"]);
     assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
     assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
     shop.set_down(false);

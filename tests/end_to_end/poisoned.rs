@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::{OPS_KEY, TestApp, chat_path};
 use crate::memory::{call, remember, user};
-use crate::outside_tools::start_with_shop;
+use crate::outside_tools::{offered, start_with_shop};
 use crate::remembering::notes_of_tea;
 use crate::updates::private;
 
@@ -204,7 +204,8 @@ async fn with_memory_off_nothing_is_captured_or_recalled_and_entries_can_be_forg
     app.model().answer_tools(&[(SAVE, json!({"text": "Kept all the same."}))]);
     app.ada_says(1, "Remember that I drink only green tea").await;
     let request = &app.model().requests()[0];
-    assert_eq!((&request["tools"], notes_of(request).as_str()), (&Value::Null, ""));
+    assert!(offered(request).iter().all(|name| !name.starts_with("memory")), "{request}");
+    assert_eq!(notes_of(request), "");
     assert_eq!(command(&app, 2, "/new").await, "New conversation. What is on your mind?");
     // The compactor captures nothing either, nor does a later Session.
     app.clock().advance(Duration::from_hours(60));

@@ -24,6 +24,9 @@ const HOUR: i64 = 3600;
 /// The compactor's first request after those that read the index, one for each shard; before it nothing is done.
 const BEHIND_THE_INDEX: usize = 16;
 
+/// A window in which a summary of [`live`] fits, with the times of its messages.
+const WIDER: &[(&str, &str)] = &[("CONTEXT_WINDOW", "500"), ("KEEP_RECENT", "4")];
+
 /// A path: what there is before it, and what is done then.
 struct Path {
     settings: &'static [(&'static str, &'static str)],
@@ -207,7 +210,7 @@ async fn live(world: &World) {
 #[test]
 fn a_visit_to_a_live_chat_whose_records_leave_the_table_soon() {
     let path = Path {
-        settings: SMALL,
+        settings: WIDER,
         prepare: |world| {
             Box::pin(async move {
                 live(world).await;
@@ -360,7 +363,7 @@ fn a_visit_that_a_turn_overtakes() {
 #[test]
 fn a_plan_of_a_session_that_has_ended_holds_nothing_up() {
     let path = Path {
-        settings: SMALL,
+        settings: WIDER,
         prepare: |world| {
             Box::pin(async move {
                 live(world).await;

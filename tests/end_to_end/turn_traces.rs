@@ -138,7 +138,15 @@ async fn a_turn_tells_the_whole_prompt_of_its_first_request() {
     let ([system, memory], tools) = known(&app, "1").await;
     assert_eq!(system, (json!("Be brief."), json!(true)));
     assert!(memory.0.as_str().unwrap().contains("Ada likes soup") && memory.1 == false, "{memory:?}");
-    assert_eq!(tools, json!({"names": ["memory_search", "memory_save", "memory_forget"], "more": 0}));
+    let names = [
+        "memory_search",
+        "memory_save",
+        "memory_forget",
+        "schedule_create",
+        "schedule_list",
+        "schedule_cancel",
+    ];
+    assert_eq!(tools, json!({"names": names, "more": 0}));
     app.ada_says(2, "What do I like?").await;
     let sent = app.last_request().to_string();
     let ([_, memory], _) = known(&app, "2").await;

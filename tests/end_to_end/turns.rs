@@ -267,7 +267,7 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     let app = TestApp::builder()
         .telegram()
         .model()
-        .set("CONTEXT_WINDOW", "100")
+        .set("CONTEXT_WINDOW", "175")
         .set("COMPACT_THRESHOLD", "1")
         .set("SYSTEM_PROMPT", "Be brief.")
         .start()
@@ -283,8 +283,8 @@ async fn a_small_window_leaves_out_the_oldest_and_never_the_question() {
     assert!(asked.last().unwrap().starts_with("message 6"));
     assert!(!asked.iter().any(|text| text.starts_with("message 1")));
     let context = app.get(&format!("/v1/chats/{CHAT}/context")).await;
-    assert_eq!(context["window"], 100);
-    assert!(context["tokens"].as_u64().unwrap() <= 100);
+    assert_eq!(context["window"], 175);
+    assert!(context["tokens"].as_u64().unwrap() <= 175);
 
     app.handle(private(42, 7, &text(7).repeat(20))).await;
     let last = app.last_request();

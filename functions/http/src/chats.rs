@@ -25,7 +25,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::failure::{Failure, bad_cursor};
-use crate::history::limit_of;
+use crate::history::{limit_of, size_of};
 use crate::request::{Body, ChatPath, InChat, JsonBody, Query, QueryParameters};
 use crate::state::Http;
 
@@ -361,8 +361,8 @@ impl Http {
         let tokens = match with_context {
             false => None,
             // Nothing that is not read already can be in the context.
-            true if is_whole => Some(newest_alone().tokens),
-            true => Some(history.context(&chat, &head, None, &self.view.policy(0)).await?.context.tokens),
+            true if is_whole => Some(size_of(&newest_alone())),
+            true => Some(size_of(&history.context(&chat, &head, None, &self.view.policy(0)).await?.context)),
         };
         let spoken = newest.iter().rev().find(|record| record.is_interaction());
         let name =

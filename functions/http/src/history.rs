@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::context::Context;
 use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
 use annals_core::record::{Kind, Record};
@@ -166,7 +167,7 @@ pub(crate) async fn context(
     let is_summary = |message: &&UiMessage| message.metadata.kind() == Some(Kind::Summary);
     let summary = seen.messages.first().filter(is_summary);
     Ok(Json(ContextView {
-        tokens: seen.tokens + system_tokens + if seen.messages.is_empty() { 0 } else { now_tokens },
+        tokens: system_tokens + size_of(&seen),
         time_marks: time_marks.of_messages().to_vec(),
         now: time_marks.now().to_owned(),
         system,
@@ -226,4 +227,9 @@ pub(crate) fn listed_lines(caller: &Caller, records: &[Record]) -> Result<Bytes,
         lines.push(b'\n');
     }
     Ok(lines.into())
+}
+
+/// Returns the estimated size of the messages of `context`, with the current time that follows them.
+pub(crate) fn size_of(context: &Context) -> u32 {
+    context.tokens + if context.messages.is_empty() { 0 } else { time_marks::now_tokens() }
 }
