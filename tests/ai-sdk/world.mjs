@@ -83,8 +83,10 @@ export class Model {
   }
 }
 
-const text = message =>
+const whole = message =>
   typeof message.content === 'string' ? message.content : (message.content ?? []).map(part => part.text ?? '').join('');
+/** The text of a message without the times that the program tells beside it. */
+const text = message => whole(message).replaceAll(/<time>.*?<\/time>\n?/g, '').replace(/\n$/, '');
 
 /** A shop: `lookup` reads, `refund` must be allowed. */
 export async function shop() {
