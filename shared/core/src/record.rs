@@ -340,7 +340,7 @@ impl Record {
         self.message.metadata.due()
     }
 
-    /// Returns the line of the chat that it is on: see [`Metadata::line`].
+    /// Returns the line of the chat that it is on: see [`Metadata::line`](crate::metadata::Metadata::line).
     pub fn line(&self) -> Option<&str> {
         self.message.metadata.line()
     }
