@@ -50,13 +50,15 @@ pub async fn keep_up(compactor: Compactor, dynamodb: Client) {
     }
 }
 
-/// Runs the schedules that are due, at once and then at intervals, as EventBridge has it done in AWS.
+/// Carries out the schedules that are due, at once and then at intervals, as EventBridge has it done in AWS.
 pub async fn keep_schedules(scheduling: Scheduling) {
     let clock = scheduling.history.clock().clone();
     loop {
         match scheduling.run_due(clock.now().plus(RUN)).await {
-            Ok(Ran { runs: 0, failed: 0, .. }) => {}
-            Ok(Ran { runs, late, failed }) => tracing::info!(runs, late, failed, "schedules have run"),
+            Ok(Ran { occurrences: 0, failed: 0, .. }) => {}
+            Ok(Ran { occurrences, late, failed }) => {
+                tracing::info!(occurrences, late, failed, "schedules came due");
+            }
             Err(error) => {
                 tracing::error!(%error, "failed to read the schedules that are due; trying again soon");
             }

@@ -127,7 +127,7 @@ async fn a_burst_is_taken_up_at_once_and_an_album_once_it_is_whole() {
     app.finish().await;
 }
 
-/// What comes while the last answer is made is the next turn's, as it always was.
+/// A message that comes while the last answer is made is the next turn's.
 #[tokio::test]
 async fn a_message_that_comes_after_the_last_call_gets_a_reply_of_its_own() {
     let (shop, app) = start_with_shop(&json!({})).await;
@@ -309,7 +309,7 @@ async fn a_crash_at_any_request_leaves_every_message_to_one_reply() {
     assert!(ended.len() > 5, "{ended:?}");
 }
 
-/// What it costs: a query for each round of calls, of one unit where nothing has come. A turn without tools costs nothing more.
+/// It costs a query for each round of calls, of one unit if nothing has come. A turn without tools costs nothing more.
 #[tokio::test]
 async fn each_round_of_calls_costs_one_query() {
     let cost = async |rounds: usize| {

@@ -7,7 +7,7 @@ use annals_core::schedule::{Action, Recipient, Schedule, ScheduleId, Timing};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{Ran, Scheduling};
-use annals_store::history::History;
+use annals_store::history::{Consumed, History};
 use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -92,7 +92,7 @@ async fn a_text_is_sent_at_its_time_once() {
 }
 
 #[tokio::test]
-async fn a_prompt_is_asked_at_each_date_and_the_newest_run_alone_is_in_view() {
+async fn a_prompt_is_asked_at_each_date_and_the_newest_alone_is_in_view() {
     let app = TestApp::start().await;
     app.ada_says(1, "hello").await;
     let stored =
@@ -106,13 +106,13 @@ async fn a_prompt_is_asked_at_each_date_and_the_newest_run_alone_is_in_view() {
         pass(&app, 60, run).await;
     }
     let request = app.last_request();
-    assert_eq!(texts_of(&request, "assistant").len(), 1, "earlier runs are in view: {request}");
+    assert_eq!(texts_of(&request, "assistant").len(), 1, "earlier ones are in view: {request}");
     assert_eq!(
         listed(&app).await[0]["nextAt"].as_i64().unwrap(),
         stored["nextAt"].as_i64().unwrap() + 4 * 3_600_000
     );
     app.ada_says(20_000, "And now?").await;
-    assert_eq!(texts_of(&app.last_request(), "user").len(), 3, "hello, the last run, this");
+    assert_eq!(texts_of(&app.last_request(), "user").len(), 3, "hello, the last occurrence, this");
     let context = app.context(CHAT).await;
     assert_eq!(context.iter().filter(|message| message["metadata"]["schedule"].is_object()).count(), 2);
     assert_answered_once(&app.records(CHAT).await);
@@ -120,7 +120,7 @@ async fn a_prompt_is_asked_at_each_date_and_the_newest_run_alone_is_in_view() {
 }
 
 #[tokio::test]
-async fn a_run_that_an_outage_delayed_comes_once_and_says_that_it_is_late() {
+async fn an_occurrence_that_an_outage_delayed_comes_once_and_says_that_it_is_late() {
     let mut app = TestApp::start().await;
     app.ada_says(1, "hello").await;
     created(&app, &json!({"text": "Stand-up!", "cron": "0 * * * *"})).await;
@@ -128,7 +128,7 @@ async fn a_run_that_an_outage_delayed_comes_once_and_says_that_it_is_late() {
     app.stop().await;
     app.clock().advance(10 * 60 * MINUTE);
     app.restart().await;
-    wait_until("both have run", async || app.sent_texts().len() >= 3).await;
+    wait_until("both have come", async || app.sent_texts().len() >= 3).await;
     app.idle().await;
     let sent = app.sent_texts();
     assert_eq!(sent.len(), 3, "{sent:?}");
@@ -325,10 +325,10 @@ fn schedule(action: Action, timing: Timing, created_at: Timestamp) -> Schedule {
     Schedule { id, action, timing, time_zone: TimeZone::UTC, created_at, to }
 }
 
-/// A process dies before each request of a run, or loses the answer to it; two do it at once. There is one record of the
+/// A process dies before each request of an occurrence, or loses the answer to it; two do it at once. There is one record of the
 /// date, one reply to it, and the next date is kept.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cut_off_anywhere_is_continued_and_comes_once() {
+async fn an_occurrence_that_is_cut_off_anywhere_is_continued_and_comes_once() {
     for action in [Action::Text("Tea".into()), Action::Prompt("News?".into())] {
         let mut requests = usize::MAX;
         let mut number = 0;
@@ -373,4 +373,34 @@ async fn a_run_that_is_cut_off_anywhere_is_continued_and_comes_once() {
         }
         assert!((5..20).contains(&requests), "{requests}");
     }
+}
+
+/// As `docs/design-storage.md` says, beside the occurrence's turn.
+#[tokio::test]
+async fn a_schedule_costs_what_the_page_says() {
+    let world = World::new().await;
+    world.ask(1, 0, "hello").await;
+    for turn in world.queue.take() {
+        world.run(&turn.from).await;
+    }
+    let history = world.another_process();
+    let meter = || history.meter().take();
+    let new = schedule(Action::Text("Tea".into()), Timing::Cron("0 * * * *".into()), world.clock.now());
+    let scheduling = scheduling(&world, &history);
+    scheduling.run_due(world.in_an_hour()).await.unwrap();
+    let look = meter();
+    annals_engine::scheduling::create(&history, &world.chat, new).await.unwrap();
+    let created = meter();
+    let mut occurrences = Vec::new();
+    for _ in 0..2 {
+        world.advance(3600);
+        meter();
+        assert_eq!(scheduling.run_due(world.in_an_hour()).await.unwrap().occurrences, 1);
+        occurrences.push(meter());
+    }
+    let units = |of: &Consumed| (of.read_units, of.write_units, of.calls);
+    assert_eq!(units(&look), (0.5, 0.0, 1));
+    assert_eq!(units(&created), (1.0, 2.0, 2));
+    // The first also registers the chat of this process with the compactor.
+    assert_eq!((units(&occurrences[0]), units(&occurrences[1])), ((5.0, 8.0, 8), (5.0, 7.0, 8)));
 }

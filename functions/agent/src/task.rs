@@ -179,8 +179,9 @@ impl ClaimedTurn {
         forms.all(|record| record.kind() == Kind::Notice && record.asks())
     }
 
-    /// Addresses the reply of a turn that sends an operator's message, or is a run of a schedule: to the newest message that it answers, if one shows
-    /// its sender that it waits at `now` to that, or else to the chat. Only for the delivery of the stored reply.
+    /// Addresses the reply of a turn that sends an operator's message, or answers an occurrence of a schedule: to the newest
+    /// message that it answers, if one shows its sender that it waits at `now` to that, or else to the chat. Only for the
+    /// delivery of the stored reply.
     pub(crate) fn address_dispatch(&mut self, now: Timestamp) {
         let Some(to) = self.newest.sent_to() else { return };
         let bases = self.turn.covers.iter().rev().skip(1);

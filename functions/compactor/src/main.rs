@@ -1,5 +1,5 @@
 //! Scheduled Lambda function: connects the compactor to its table, bucket and model. Invoked with `{"schedules": true}`, it
-//! runs the schedules of chats instead.
+//! carries out the schedules of chats instead.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -54,16 +54,16 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     .await
 }
 
-/// Runs the schedules that are due in the time that is left until `ends_at` (epoch milliseconds).
+/// Carries out the schedules that are due in the time that is left until `ends_at` (epoch milliseconds).
 async fn run_schedules(scheduling: &Scheduling, ends_at: u64) -> Result<(), FunctionError> {
     let clock = scheduling.history.clock();
     let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
     let ran = scheduling.run_due(ends_at.minus(MARGIN)).await?;
-    if ran.runs > 0 {
-        tracing::info!(runs = ran.runs, late = ran.late, "schedules have run");
+    if ran.occurrences > 0 {
+        tracing::info!(occurrences = ran.occurrences, late = ran.late, "schedules came due");
     }
     // The alarm on errors reports it; the next invocation runs them.
-    if ran.failed > 0 { Err("a schedule could not be run".into()) } else { Ok(()) }
+    if ran.failed > 0 { Err("a schedule could not be carried out".into()) } else { Ok(()) }
 }
 
 /// Runs the compactor in the time that is left until `ends_at` (epoch milliseconds).

@@ -69,9 +69,9 @@ pub(crate) struct Messages {
 pub(crate) struct ContextView {
     #[schema(value_type = Vec<schema::UiMessage>)]
     messages: Vec<UiMessage>,
-    /// What the model is told before each message of the time at which it was sent; null where that is nothing.
+    /// The time that the model is told before each message; null for a message without one.
     time_marks: Vec<Option<String>>,
-    /// What the model is told of the current time, after the last message.
+    /// The current time, which the model is told after the last message.
     now: String,
     /// The system prompt, and the memory.
     #[schema(required)]

@@ -31,7 +31,7 @@ pub(crate) struct SchedulePath {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewSchedule {
-    /// Under one id a schedule is created once; by default the program makes one.
+    /// Under one id a schedule is created once; by default the program makes an id.
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64, pattern = "^[A-Za-z0-9_-]+$")]
     id: Option<ScheduleId>,
     /// The text to send; or `prompt`. At most 8 KiB.
@@ -164,7 +164,7 @@ pub(crate) async fn create(
     }
 }
 
-/// `DELETE /v1/chats/{chatId}/schedules/{id}`: it never runs again.
+/// `DELETE /v1/chats/{chatId}/schedules/{id}`: it never comes due again.
 #[utoipa::path(delete, path = "/v1/chats/{chatId}/schedules/{id}", operation_id = "cancelSchedule", tag = "schedules", security(("key" = [])),
     params(ChatPath, SchedulePath),
     responses((status = 204, description = "There is no such schedule, any more or at all")))]

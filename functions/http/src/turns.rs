@@ -89,10 +89,9 @@ pub(crate) struct Prompt {
     /// Null for turns of earlier versions.
     #[schema(required)]
     tools: Option<PromptTools>,
-    /// What the model was told before each message of the time at which it was sent, in the time zone of now; null where that
-    /// is nothing.
+    /// The time that the model was told before each message, in the time zone of now; null for a message without one.
     time_marks: Vec<Option<String>>,
-    /// What the model was told of the current time, after the last message.
+    /// The current time, which the model was told after the last message.
     now: String,
 }
 

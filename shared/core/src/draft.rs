@@ -1,4 +1,4 @@
-//! What a channel passes on, before it is stored: [`Draft`].
+//! A message as a channel passes it on, before it is stored: [`Draft`].
 
 use crate::chat_key::{ActorKey, ChatKey, KeyError};
 use crate::message::{Part, Role};

@@ -28,7 +28,7 @@
 //! - [`reply_token`]: secrets with which a message is answered
 //! - [`refusal`]: whether a model declined
 //! - [`ranking`]: texts by how well they fit a question; [`terms`]: the words by which they are found
-//! - [`schedule`]: what a chat is to say, or to be asked, at a time
+//! - [`schedule`]: texts for a chat, and tasks for the model, at a time
 //! - [`settings`]: lookup of settings
 //! - [`testing`]: records for tests
 

@@ -353,7 +353,7 @@ impl Metadata {
         self.0.insert("dispatch".into(), Value::Object(object(dispatch)));
     }
 
-    /// Returns the run of a schedule that the message is, or answers.
+    /// Returns the occurrence of a schedule that the message is, or answers.
     pub fn due(&self) -> Option<Due> {
         self.parsed("schedule")
     }

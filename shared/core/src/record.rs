@@ -330,12 +330,13 @@ impl Record {
         if self.is_ahead() { SortKey::start_of(self.sent_at) } else { self.key.base() }
     }
 
-    /// Returns true if this is a person's own message, and no run of a schedule. Such messages keep a Session fresh.
+    /// Returns true if this is a person's own message, and no occurrence of a schedule. Such messages keep a Session
+    /// fresh.
     pub fn is_interaction(&self) -> bool {
         self.role() == Role::User && matches!(self.details, Details::Message(_)) && self.due().is_none()
     }
 
-    /// Returns the run of a schedule that it is, or answers.
+    /// Returns the occurrence of a schedule that it is, or answers.
     pub fn due(&self) -> Option<Due> {
         self.message.metadata.due()
     }
@@ -355,8 +356,8 @@ impl Record {
         if matches!(self.details, Details::Command(_)) { self.message.metadata.dispatch() } else { None }
     }
 
-    /// Returns the person's message that the answer to this record is sent to, if it is an operator's message or a run of a
-    /// schedule.
+    /// Returns the person's message that the answer to this record is sent to, if it is an operator's message or an
+    /// occurrence of a schedule.
     pub fn sent_to(&self) -> Option<MessageId> {
         let scheduled = || self.due().and_then(|due| MessageId::new(due.to).ok());
         self.dispatch().map(|dispatch| dispatch.to).or_else(scheduled)

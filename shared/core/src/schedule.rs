@@ -1,4 +1,4 @@
-//! What a chat is to say, or to be asked, at a time: [`Schedule`].
+//! A text for a chat, or a task for the model there, at a time: [`Schedule`].
 //!
 //! ```json
 //! {"id": "stand-up", "text": "Stand-up!", "cron": "0 9 * * 1-5", "timeZone": "Asia/Shanghai", "createdAt": 1763765920000, …}
@@ -11,7 +11,7 @@
 //!
 //! # Layout
 //!
-//! - [`due`]: a run of a schedule
+//! - [`due`]: an occurrence of a schedule
 //! - [`when`]: dates as people write them
 
 pub mod due;
@@ -42,7 +42,7 @@ pub const MAX_BYTES: usize = 8 * 1024;
 /// Shortest time between two dates of a cron pattern.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_mins(5);
 
-/// Time after its date from which a run is late, and says so.
+/// Time after its date from which an occurrence is late, and says so.
 pub const LATE_AFTER: Duration = Duration::from_mins(5);
 
 /// Number of dates of a pattern whose distances are checked: a pattern of two fields repeats itself within them.

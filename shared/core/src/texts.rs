@@ -276,7 +276,7 @@ pub enum TerminalText {
     NotWaiting,
     /// After the list of commands: how to type.
     HowToType,
-    /// How to decide about a call; the answer follows in the same line.
+    /// The ways to decide about a call; the answer follows in the same line.
     HowToDecide,
     /// When a call is not asked about, since something was typed before.
     TypedAhead,
@@ -377,7 +377,7 @@ pub struct FilesNotShown {
     pub more: usize,
 }
 
-/// What replies took, with numbers as people read them.
+/// Tokens and cost of replies, with numbers as people read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spending {
     /// Number of replies.

@@ -9,7 +9,7 @@
 //! - [`live`]: live events of a run while it makes a reply
 //! - [`compaction`]: the steps that turn older messages into a summary
 //! - [`remembering`]: captures Sessions as memory, and recalls it
-//! - [`scheduling`]: runs the schedules of chats
+//! - [`scheduling`]: carries out the schedules of chats
 //! - [`upkeep`]: the work for a chat that is due
 //! - [`forgetting`]: deletes everything of a chat; [`erasing`]: of a person
 //! - [`usage`]: tokens and money, from the replies

@@ -1,6 +1,6 @@
-//! Schedules of chats: creates them, and runs those that are due: [`Scheduling`].
+//! Schedules of chats: creates them, and carries out those that are due: [`Scheduling`].
 //!
-//! A run appends a record to the chat and queues its turn; the steps, and what a crash between them leaves, are in
+//! An occurrence appends a record to the chat and queues its turn; the steps, and what a crash between them leaves, are in
 //! `annals_store::history::schedules`. The record of a text is a notice that asks, as an operator's message is: the chat's
 //! next turn sends it as its reply, also while the chat is taken over. That of a prompt is a message that the turn answers.
 
@@ -23,13 +23,13 @@ use annals_store::history::{Fired, History, HistoryError, Position, StoredSchedu
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 use tracing::Instrument;
 
-/// Distance of a run's record from the newest record, which it follows whatever the clock says.
+/// Distance of an occurrence's record from the newest record, which it follows whatever the clock says.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Number of schedules that one request of the index names.
 const PAGE: usize = 100;
 
-/// Creates and runs schedules.
+/// Carries out schedules.
 #[derive(Clone)]
 pub struct Scheduling {
     /// The histories.
@@ -43,8 +43,8 @@ pub struct Scheduling {
 /// The result of a round of due schedules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// Number of runs whose record is stored and whose turn is queued.
-    pub runs: u32,
+    /// Number of occurrences whose record is stored and whose turn is queued.
+    pub occurrences: u32,
     /// Number of them that were late.
     pub late: u32,
     /// Number that failed. The next round repeats them.
@@ -68,9 +68,9 @@ pub enum CreateError {
     History(#[from] HistoryError),
 }
 
-/// A run that failed.
+/// An occurrence that failed.
 #[derive(Debug, thiserror::Error)]
-enum RunError {
+enum OccurrenceError {
     #[error(transparent)]
     History(#[from] HistoryError),
     #[error(transparent)]
@@ -113,7 +113,7 @@ pub async fn create(
 }
 
 impl Scheduling {
-    /// Runs the schedules that are due, the oldest first, until none is, or `deadline`.
+    /// Carries out the schedules that are due, the oldest first, until none is, or `deadline`.
     pub async fn run_due(&self, deadline: Timestamp) -> Result<Ran, HistoryError> {
         let mut ran = Ran::default();
         // One that failed stays due, and one that was advanced may still be in the index.
@@ -126,14 +126,14 @@ impl Scheduling {
                 return Ok(ran);
             }
             for (chat, id) in due {
-                match self.run(&chat, &id).instrument(of_chat(&chat)).await {
+                match self.carry_out(&chat, &id).instrument(of_chat(&chat)).await {
                     Ok(None) => {}
                     Ok(Some(is_late)) => {
-                        ran.runs += 1;
+                        ran.occurrences += 1;
                         ran.late += u32::from(is_late);
                     }
                     Err(error) => {
-                        tracing::error!(%error, schedule = id.as_str(), "failed to run a schedule; the next round runs it");
+                        tracing::error!(%error, schedule = id.as_str(), "failed to carry out a schedule; the next round repeats it");
                         ran.failed += 1;
                     }
                 }
@@ -142,8 +142,8 @@ impl Scheduling {
         }
     }
 
-    /// Runs a schedule, if it is due; returns whether it was late.
-    async fn run(&self, chat: &ChatKey, id: &ScheduleId) -> Result<Option<bool>, RunError> {
+    /// Carries out a schedule, if it is due; returns whether it was late, or `None` if nothing was to do.
+    async fn carry_out(&self, chat: &ChatKey, id: &ScheduleId) -> Result<Option<bool>, OccurrenceError> {
         let now = self.history.clock().now();
         let Some(due) = self.history.schedule(chat, id).await?.filter(|due| due.due_at <= now) else {
             return Ok(None);
@@ -173,7 +173,7 @@ impl Scheduling {
         Ok(Some(is_late))
     }
 
-    /// Returns the record of a run at `ts`; if it is late, as of `late_at`.
+    /// Returns the record of an occurrence at `ts`; if it is late, as of `late_at`.
     fn draft(&self, due: &StoredSchedule, ts: Timestamp, late_at: Option<Timestamp>) -> Option<Draft> {
         let Schedule { action, to, time_zone, id, .. } = &due.schedule;
         let mut message = UiMessage::new("", Role::User, vec![Part::text(action.content())]);
@@ -181,16 +181,17 @@ impl Scheduling {
         let own = || Language::of_message(&message);
         let texts = self.language.or_else(own).unwrap_or(Language::En).texts();
         let (date, now) = (shown(due.due_at, *time_zone), late_at.map(|now| shown(now, *time_zone)));
-        let run = Due { id: id.clone(), at: due.due_at, to: to.message_id.clone() };
+        let occurrence = Due { id: id.clone(), at: due.due_at, to: to.message_id.clone() };
         let origin = Origin {
             chat: due.chat.clone(),
             channel: to.channel,
             chat_id: to.chat_id.clone(),
             user_id: to.user_id.clone(),
         };
-        let mut draft = Draft::new(origin, run.message_id()?, ts).asking(true).of_person(to.person.clone());
+        let mut draft =
+            Draft::new(origin, occurrence.message_id()?, ts).asking(true).of_person(to.person.clone());
         draft.metadata = message.metadata;
-        draft.metadata.set_due(&run);
+        draft.metadata.set_due(&occurrence);
         Some(match action {
             Action::Text(text) => {
                 let late = now.map(|_| texts.late_text(text, &date));

@@ -35,7 +35,7 @@ struct Run {
 
 #[derive(Debug)]
 struct State {
-    /// What earlier attempts have left, and the number of requests.
+    /// The steps of earlier attempts, and the number of requests.
     trace: Trace,
     /// The steps of this run, in the order of their ends.
     steps: Vec<(Timestamp, u32, Span)>,

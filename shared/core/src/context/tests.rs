@@ -188,7 +188,7 @@ fn a_rhythm_of_40_hours_stays_one_session_for_60_days() {
     assert_eq!(context(&sorted(records), hours(36 * 40), &policy()).messages.len(), 72);
 }
 
-/// A run of a schedule at this time, and its reply.
+/// An occurrence of a schedule at this time, and its reply.
 fn run(at: i64, id: u64) -> [Record; 2] {
     let due = json!({"id": "s", "at": hours(at)});
     [user(at, id), reply(&[(at, id)])].map(|mut record| {
@@ -198,7 +198,7 @@ fn run(at: i64, id: u64) -> [Record; 2] {
 }
 
 #[test]
-fn a_thousand_runs_of_a_schedule_fill_no_context_and_keep_no_session() {
+fn a_thousand_occurrences_of_a_schedule_fill_no_context_and_keep_no_session() {
     let said = [user(0, 1), reply(&[(0, 1)])];
     let mut records = said.to_vec();
     (1..=40).for_each(|n| records.extend(run(n, 100 + u64::try_from(n).unwrap())));

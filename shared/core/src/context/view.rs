@@ -69,7 +69,7 @@ impl<'a> SessionView<'a> {
         let line = line_in_view(&messages);
         // A prompt of a schedule does not bring back a Session that has ended.
         let waits = messages.iter().any(|message| message.unanswered && message.first.is_interaction());
-        let has_runs = messages.iter().any(|message| message.first.due().is_some());
+        let has_occurrences = messages.iter().any(|message| message.first.due().is_some());
         let (messages, others): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| message.first.line() == line);
         let boundary =
@@ -102,7 +102,7 @@ impl<'a> SessionView<'a> {
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
-        keep_newest_runs(&mut earlier, &unanswered);
+        keep_newest_occurrences(&mut earlier, &unanswered);
         count_images(&mut earlier, &mut unanswered, policy.images);
         let has_several =
             sender::are_several(earlier.iter().chain(&unanswered).map(|message| message.first), summary);
@@ -123,7 +123,7 @@ impl<'a> SessionView<'a> {
         });
         // Otherwise a chat in which only schedules speak would be read from its last Session on, for ever.
         let reaches_back_to = reaches_back_to.or_else(|| {
-            let stale_after = policy.stale_after.filter(|_| has_runs)?;
+            let stale_after = policy.stale_after.filter(|_| has_occurrences)?;
             Some(SortKey::start_of(now.minus(stale_after)))
         });
         let (to_send, to_compact) = commands_of_turns(records, &covered, now);
@@ -186,8 +186,8 @@ impl<'a> SessionView<'a> {
     }
 }
 
-/// Leaves out the runs of a schedule but the newest one, with their replies: however often it runs, it does not fill a context.
-fn keep_newest_runs<'a>(earlier: &mut Vec<Message<'a>>, unanswered: &[Message<'a>]) {
+/// Leaves out the occurrences of a schedule but the newest, with their replies: however often it comes due, it fills no context.
+fn keep_newest_occurrences<'a>(earlier: &mut Vec<Message<'a>>, unanswered: &[Message<'a>]) {
     let mut newest: HashMap<ScheduleId, Timestamp> = HashMap::new();
     for due in earlier.iter().chain(unanswered).filter_map(|message| message.first.due()) {
         let at = newest.entry(due.id).or_insert(due.at);

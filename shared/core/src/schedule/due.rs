@@ -1,4 +1,4 @@
-//! A run of a schedule: [`Due`], and the [`ScheduleId`].
+//! An occurrence of a schedule: [`Due`], and the [`ScheduleId`].
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use crate::sort_key::{MessageId, Timestamp};
 /// Longest id, in bytes.
 pub const MAX_ID_BYTES: usize = 64;
 
-/// A run of a schedule, in the metadata of its record and of the reply.
+/// An occurrence of a schedule, in the metadata of its record and of the reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Due {

@@ -5,7 +5,8 @@
 //!  "schedule": "{\"id\":\"stand-up\",\"text\":\"Stand-up!\",\"cron\":{…},…}"}
 //! ```
 //!
-//! `dueAt` is the next date, in epoch milliseconds. A run of a schedule has three steps, each of which may be the last:
+//! `dueAt` is the next date, in epoch milliseconds. An occurrence has three steps, each of which may be the
+//! last:
 //!
 //! 1. **put** its record, and set `firedAt` to the date, in one transaction: only if the date is still `dueAt` and was not
 //!    set before. So each date has at most one record, and a schedule that was cancelled or forgotten has none
@@ -14,7 +15,7 @@
 //!
 //! An emptied item, also that of a cancelled schedule, leaves the table by its TTL, so nobody needs the right to delete.
 //!
-//! Until step 3 the item stays due, so whoever reads the index next goes on with step 2.
+//! Until step 3 the item stays due, so the next reader of the index goes on with step 2.
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
@@ -45,7 +46,7 @@ pub struct StoredSchedule {
     pub chat: ChatKey,
     /// The schedule.
     pub schedule: Schedule,
-    /// Its next date, or the one whose run has begun.
+    /// Its next date, or the one whose occurrence has begun.
     pub due_at: Timestamp,
     /// True if the record of that date is put.
     pub has_fired: bool,
@@ -152,8 +153,8 @@ impl History {
         })
     }
 
-    /// Ends the run of `due`: its next date is `next`; without one it is no schedule any more. Does nothing if the run has been
-    /// ended, or the schedule was cancelled. One write, and two for the index.
+    /// Ends the occurrence of `due`: its next date is `next`; without one it is no schedule any more. Does nothing if it has
+    /// been ended, or the schedule was cancelled. One write, and two for the index.
     pub async fn advance(&self, due: &StoredSchedule, next: Option<Timestamp>) -> Result<(), HistoryError> {
         let update = match next {
             Some(next) => Update::default().set(DUE_AT, number(next)),
