@@ -9,7 +9,7 @@ use annals_channel::settings::{agent_id, dm_scope, links};
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::settings::Env;
 use annals_engine::ingress::Ingress;
-use annals_engine::settings::{MemoryConfig, ViewConfig};
+use annals_engine::settings::{MemoryConfig, ViewConfig, model_names};
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
 use annals_http::settings::{ApiKey, CorsOrigins, api_keys};
@@ -120,6 +120,7 @@ impl Api {
             keys: vec![ApiKey { name, secret: secret.clone(), admin: true }],
             view: ViewConfig::from_env(env)?,
             memory,
+            models: model_names(env)?,
             system_prompt: env.optional("SYSTEM_PROMPT"),
             cors_origins: CorsOrigins::None,
             console: false,

@@ -23,7 +23,8 @@ use annals_http::limit::Limits;
 use annals_http::settings::ApiKey;
 use annals_http::{AfterForgetting, Http, random_id};
 use annals_io::clock::Clock;
-use annals_model::{Model, ModelSettings};
+use annals_io::metrics::Metrics;
+use annals_model::{ModelSettings, Models};
 use annals_relay::Relay;
 use annals_runtime::aws;
 use annals_runtime::problem::Problem;
@@ -139,9 +140,11 @@ impl Program {
             .with_time_zone(config.agent.view.time_zone)
             .with_memory(config.agent.memory.is_on)
             .with_prices(config.prices);
-        let model = model(&config.agent.model, &clock).await?;
-        let upkeep =
-            Upkeep { access: config.access, ..Upkeep::new(history.clone(), model.clone(), &config.agent) };
+        let models = models(&config.agent.model, &clock).await?;
+        let upkeep = Upkeep {
+            access: config.access,
+            ..Upkeep::new(history.clone(), models.main().clone(), &config.agent)
+        };
         let compactor = Compactor::new(history.clone(), upkeep);
         let scheduling = ingress.scheduling();
         let agent = Agent {
@@ -152,7 +155,7 @@ impl Program {
             stream_replies: config.delivery.stream_replies,
             lease: LEASE,
             quiet: config.reply_quiet,
-            ..Agent::new(history, model, &config.agent)
+            ..Agent::new(history, models, &config.agent)
         };
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);
@@ -171,6 +174,7 @@ impl Program {
             keys: api_keys,
             view: config.agent.view,
             memory: config.agent.memory,
+            models: config.agent.model.names(),
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
             console: config.console,
@@ -345,10 +349,10 @@ async fn to_the_end(request: Request, next: Next) -> Response {
     tokio::spawn(next.run(request)).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
-/// Returns the model, with this machine's AWS credentials if it needs them.
-async fn model(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Model> {
+/// Returns the models, with this machine's AWS credentials if they need them.
+async fn models(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Models> {
     let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
-    Ok(Model::new(settings, clock, aws.as_ref())?)
+    Ok(Models::new(settings, clock, aws.as_ref(), &Metrics::default())?)
 }
 
 /// Returns the servers of `TOOLS`.

@@ -305,8 +305,10 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
             });
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                matches!(*text, "MODEL" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY" | "LINKS" | "LANGUAGE")
-                    || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
+                matches!(
+                    *text,
+                    "MODEL" | "MODELS" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY" | "LINKS" | "LANGUAGE"
+                ) || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             let texts = line.split('"').skip(1).step_by(2).filter(is_setting);
             named.extend(texts.filter(|text| !EVENTS.contains(text)).map(str::to_owned));

@@ -77,6 +77,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
         keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
         view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
         memory: MemoryConfig::default(),
+        models: Vec::new(),
         system_prompt: None,
         cors_origins: CorsOrigins::None,
         console: true,

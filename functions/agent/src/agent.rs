@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::surroundings::Surroundings;
+use annals_core::chat_settings::ChatSettings;
 use annals_core::context::Policy;
 use annals_core::language::Language;
 use annals_core::time_marks;
@@ -15,7 +16,7 @@ use annals_engine::settings::{AgentConfig, MemoryConfig, ViewConfig};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_io::recorder::Recorder;
-use annals_model::Model;
+use annals_model::{Model, Models};
 use annals_store::history::History;
 
 use crate::mcp::Servers;
@@ -28,8 +29,10 @@ pub const LEASE: Duration = Duration::from_mins(5);
 pub struct Agent {
     /// The histories.
     pub history: History,
-    /// The model that answers.
+    /// The model that answers: in a run that of its chat.
     pub model: Model,
+    /// The models that chats may have. The one of `MODEL` makes summaries and captures memory, in all chats.
+    pub models: Models,
     /// Sends replies to their channels.
     pub deliverer: Deliverer,
     /// Fetch the messages around those of groups, for platforms that do not send them.
@@ -40,7 +43,7 @@ pub struct Agent {
     pub memory: MemoryConfig,
     /// The servers of `TOOLS`.
     pub servers: Option<Arc<Servers>>,
-    /// `SYSTEM_PROMPT`
+    /// `SYSTEM_PROMPT`, in a run with the prompt of its chat.
     pub system_prompt: Option<String>,
     /// `LANGUAGE`: the language of the bot's own texts; `None` for that of each person.
     pub language: Option<Language>,
@@ -56,7 +59,7 @@ pub struct Agent {
     pub stream_replies: bool,
     /// Maximum time for which one run may hold a chat: the maximum lifetime of the process.
     pub lease: Duration,
-    /// `REPLY_QUIET`: quiet time before a chat is answered whose people write in bursts.
+    /// `REPLY_QUIET`, in a run that of its chat: quiet time before a chat is answered whose people write in bursts.
     pub quiet: Duration,
     /// The time.
     pub clock: Clock,
@@ -64,11 +67,13 @@ pub struct Agent {
 
 impl Agent {
     /// Creates an agent without tools that answers at once, delivers nowhere and has no listeners.
-    pub fn new(history: History, model: Model, config: &AgentConfig) -> Self {
+    pub fn new(history: History, models: impl Into<Models>, config: &AgentConfig) -> Self {
+        let models = models.into();
         Self {
             clock: history.clock().clone(),
             history,
-            model,
+            model: models.main().clone(),
+            models,
             deliverer: Deliverer::default(),
             surroundings: Vec::new(),
             view: config.view,
@@ -86,16 +91,35 @@ impl Agent {
         }
     }
 
-    /// Returns this agent for one run, all of which is recorded in `recorder`.
-    pub(crate) fn recorded_in(&self, recorder: Recorder) -> Self {
-        Self { model: self.model.clone().with_recorder(&recorder), recorder, ..self.clone() }
+    /// Returns this agent for one run of a chat with these settings, all of which is recorded in `recorder`.
+    pub(crate) fn for_run(&self, settings: &ChatSettings, recorder: Recorder) -> Self {
+        let model = settings.model.as_deref().and_then(|name| {
+            let model = self.models.named(name);
+            if model.is_none() {
+                tracing::warn!(name, "the model of a chat is not in MODELS any more; MODEL answers");
+            }
+            model
+        });
+        Self {
+            model: model.unwrap_or(&self.model).clone().with_recorder(&recorder),
+            system_prompt: settings.system_prompt(self.system_prompt.as_deref()),
+            // By the settings of the program it has waited before it read those of the chat.
+            quiet: settings.reply_quiet.map_or(self.quiet, |quiet| quiet.duration().max(self.quiet)),
+            recorder,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the model that makes summaries and captures memory.
+    pub(crate) fn summarizer(&self) -> Model {
+        self.models.main().clone().with_recorder(&self.recorder)
     }
 
     /// Returns the compaction of this agent's chats.
     pub(crate) fn compaction(&self) -> Compaction {
         Compaction {
             history: self.history.clone(),
-            model: self.model.clone(),
+            model: self.summarizer(),
             view: self.view,
             agent_id: self.agent_id.clone(),
             metrics: self.metrics.clone(),

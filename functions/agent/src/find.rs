@@ -2,6 +2,7 @@
 //! memory, waits for the rest of a burst, and compacts. The decision itself is [`next`], a pure function.
 
 use annals_core::chat_key::ChatKey;
+use annals_core::chat_settings::GroupActivation;
 use annals_core::context::{context, records_of_turn};
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
@@ -42,7 +43,9 @@ pub(crate) async fn find(
     let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
     let from = [from, first_covered].into_iter().flatten().min().cloned();
     let policy = agent.policy(0);
-    let mut surroundings: &[_] = if committed.is_none() { &agent.surroundings } else { &[] };
+    // Where every message asks, each comes as an event of its own.
+    let is_overheard = lease.head.settings.activation != Some(GroupActivation::Always);
+    let mut surroundings: &[_] = if committed.is_none() && is_overheard { &agent.surroundings } else { &[] };
     let mut summaries = Summaries::default();
     let mut captured: Option<Ending> = None;
     let mut offered: Option<Offered> = None;

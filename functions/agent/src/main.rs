@@ -10,7 +10,7 @@ use annals_engine::delivery::Deliverer;
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
 use annals_io::tls;
-use annals_model::Model;
+use annals_model::Models;
 use annals_runtime::aws;
 use annals_runtime::channels::platforms;
 use annals_runtime::process::{FunctionError, Process, run};
@@ -35,7 +35,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let queue = aws::queue(&aws, queue);
     let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
-    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
+    let models = Models::new(&config.model, &clock, Some(&aws), &metrics)?;
     let agent = Agent {
         surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
         deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
@@ -45,7 +45,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         live: if delivery.stream_replies { Live::on() } else { Live::default() },
         stream_replies: delivery.stream_replies,
         quiet,
-        ..Agent::new(history, model, &config)
+        ..Agent::new(history, models, &config)
     };
     let shared = Arc::new((agent, queue));
     // One invocation at a time, unless the environment allows more (`AWS_LAMBDA_MAX_CONCURRENCY`): a turn mostly waits.

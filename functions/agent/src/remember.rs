@@ -18,7 +18,7 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
     }
     let remembering = Remembering {
         history: agent.history.clone(),
-        model: agent.model.clone(),
+        model: agent.summarizer(),
         view: agent.view,
         memory: agent.memory,
     };

@@ -89,7 +89,7 @@ async fn run_uncounted(
             let (trace, running_since) = (lease.head.trace.clone(), lease.head.running_since);
             recorder = Recorder::new(&agent.clock, MAX_REQUESTS, trace, running_since);
         }
-        let agent = &agent.recorded_in(recorder.clone());
+        let agent = &agent.for_run(&lease.head.settings, recorder.clone());
         let typing = Typing::default();
         let mut shown = Box::pin(typing::show(agent, chat, typing.watch()));
         let run = Run {

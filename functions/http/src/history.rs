@@ -156,7 +156,7 @@ pub(crate) async fn context(
         Owner::Chat(chat) => Some(MemoryOf::ChatKey(chat.clone())),
     });
     let parts: Vec<String> =
-        http.system_prompt.clone().into_iter().chain(memory.and_then(|memory| memory.section)).collect();
+        http.system_prompt(&head).into_iter().chain(memory.and_then(|memory| memory.section)).collect();
     let system = (!parts.is_empty()).then(|| parts.join("\n\n"));
     let system_tokens = system.as_deref().map_or(0, tokens::of_text);
     let now_tokens = time_marks::now_tokens();

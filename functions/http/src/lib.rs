@@ -23,6 +23,7 @@
 
 pub mod auth;
 pub mod chat;
+mod chat_settings;
 mod chats;
 mod console;
 mod failure;
@@ -102,6 +103,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/chats/{chatId}/segments/{id}", route(get(segments::one)))
         .route("/v1/chats/{chatId}/reset", route(post(messages::reset)))
         .route("/v1/chats/{chatId}/compact", route(post(messages::compact)))
+        .route("/v1/chats/{chatId}/settings", route(get(chat_settings::one).patch(chat_settings::change)))
         .route("/v1/chats/{chatId}/takeover", route(put(takeover::take_over).delete(takeover::hand_back)))
         .route("/v1/chats/{chatId}/schedules", route(get(schedules::list).post(schedules::create)))
         .route("/v1/chats/{chatId}/schedules/{id}", route(delete(schedules::cancel)))

@@ -14,8 +14,8 @@ use utoipa::{Modify, OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
 use crate::{
-    auth, chat, chats, forget, history, memory, messages, people, schedules, search, segments, strangers,
-    takeover, turns, usage,
+    auth, chat, chat_settings, chats, forget, history, memory, messages, people, schedules, search, segments,
+    strangers, takeover, turns, usage,
 };
 
 /// The served document.
@@ -52,7 +52,7 @@ pub(crate) struct Health {
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     paths(
-        auth::key, chats::list, chats::one, chats::retitle, forget::delete, messages::post, history::messages, history::context, turns::one, search::search, segments::list,
+        auth::key, chats::list, chats::one, chats::retitle, chat_settings::one, chat_settings::change, forget::delete, messages::post, history::messages, history::context, turns::one, search::search, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
         takeover::take_over, takeover::hand_back, takeover::send, schedules::list, schedules::create, schedules::cancel, memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
@@ -109,6 +109,16 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
     (
         "retitleChat",
         &[(403, &["forbidden"]), (404, &["no-such-chat"]), (503, &["unavailable", "unreadable"])],
+    ),
+    ("getChatSettings", &[(403, &["forbidden"]), (503, &["unreadable"])]),
+    (
+        "changeChatSettings",
+        &[
+            (400, &["bad-settings"]),
+            (403, &["forbidden"]),
+            (404, &["no-such-chat"]),
+            (503, &["unavailable", "unreadable"]),
+        ],
     ),
     ("forgetChat", &[(409, &["busy"]), (503, &["not-forgotten"])]),
     ("postMessage", &[(400, &["missing-user"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),

@@ -2,6 +2,7 @@
 
 use annals_core::chat_key::ChatKey;
 use annals_core::settings::{ConfigError, Env, Setting};
+use annals_engine::settings::model_names;
 use axum::http::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -47,6 +48,8 @@ const HTTP_RESPONSES: Setting = Setting::new(
 pub struct HttpConfig {
     /// `HTTP_API_KEYS`
     pub keys: Vec<ApiKey>,
+    /// Names of the models that a chat may have: `MODEL`, `MODEL_FALLBACK`, `MODELS`
+    pub models: Vec<String>,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `HTTP_CORS_ORIGINS`
@@ -62,6 +65,7 @@ impl HttpConfig {
     pub fn deployed(env: Env<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             keys: deployed_api_keys(env)?.ok_or_else(|| ConfigError::new(API_KEYS, "is not set"))?,
+            models: model_names(env)?,
             system_prompt: env.optional("SYSTEM_PROMPT"),
             cors_origins: http_cors_origins(env)?,
             console: console(env, false)?,

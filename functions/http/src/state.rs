@@ -10,6 +10,7 @@ use annals_engine::live::Live;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_io::clock::Clock;
 use annals_io::random;
+use annals_store::history::turn::Head;
 use futures::future::BoxFuture;
 
 use crate::limit::Limits;
@@ -27,6 +28,8 @@ pub struct Http {
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
     pub memory: MemoryConfig,
+    /// Names of the models that a chat may have: `MODEL`, `MODEL_FALLBACK`, `MODELS`
+    pub models: Vec<String>,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
@@ -44,6 +47,11 @@ pub struct Http {
 }
 
 impl Http {
+    /// Returns the system prompt of a chat with this head.
+    pub(crate) fn system_prompt(&self, head: &Head) -> Option<String> {
+        head.settings.system_prompt(self.system_prompt.as_deref())
+    }
+
     /// Returns the API of a deployed function.
     pub fn deployed(
         config: HttpConfig,
@@ -59,6 +67,7 @@ impl Http {
             web,
             view,
             memory,
+            models: config.models,
             system_prompt: config.system_prompt,
             cors_origins: config.cors_origins,
             console: config.console,

@@ -233,7 +233,7 @@ impl Http {
         let time_marks = TimeMarks::new(&times, at, recalled.time_zone);
         let (mut system, mut memory, mut tools) = (None, None, None);
         if let Some(Given { system: given, memory: sent, tools: names, more_tools }) = id.given.clone() {
-            system = Some(PromptText::new(self.system_prompt.clone(), &given));
+            system = Some(PromptText::new(self.system_prompt(head), &given));
             memory = Some(PromptText::new(recalled.memory.and_then(|memory| memory.section), &sent));
             tools = Some(PromptTools { names, more: more_tools });
         }

@@ -16,7 +16,7 @@ use annals_http::chat::Web;
 use annals_http::settings::HttpConfig;
 use annals_http::{Http, router};
 use annals_io::tls;
-use annals_model::Model;
+use annals_model::Models;
 use annals_runtime::aws;
 use annals_runtime::process::{FunctionError, Process, run};
 use annals_store::queue::SafetyNet;
@@ -55,13 +55,13 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
             .with_prices(prices.clone())
     };
     let live = Live::on();
-    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
+    let models = Models::new(&config.model, &clock, Some(&aws), &metrics)?;
     // It delivers nowhere: clients of rooms fetch their replies.
     let agent = Agent {
         servers,
         metrics: metrics.clone(),
         live: live.clone(),
-        ..Agent::new(history.clone(), model, &config)
+        ..Agent::new(history.clone(), models, &config)
     };
     let agent = Arc::new(agent);
     let runs = reporter.clone();

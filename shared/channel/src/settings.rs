@@ -2,6 +2,7 @@
 
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
+pub use annals_core::chat_settings::GroupActivation;
 use annals_core::language::Language;
 use annals_core::person::Links;
 use annals_core::record::Channel;
@@ -92,22 +93,12 @@ const AGENT_MAXIMUM_TURNS: Setting = Setting::new(
 pub struct Settings {
     /// `AGENT_ID`.
     pub agent_id: String,
-    /// `GROUP_ACTIVATION`.
+    /// `GROUP_ACTIVATION`, for chats without a setting of their own.
     pub group_activation: GroupActivation,
     /// `DM_SCOPE`.
     pub dm_scope: DmScope,
     /// `LANGUAGE`; `None` for that of each person.
     pub language: Option<Language>,
-}
-
-/// `GROUP_ACTIVATION`: messages of a group or channel that ask for an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupActivation {
-    /// Messages that address the bot.
-    #[default]
-    Mention,
-    /// All messages of people.
-    Always,
 }
 
 /// `DM_SCOPE`: history of a private chat.

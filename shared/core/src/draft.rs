@@ -1,6 +1,7 @@
 //! A message as a channel passes it on, before it is stored: [`Draft`].
 
 use crate::chat_key::{ActorKey, ChatKey, KeyError};
+use crate::chat_settings::GroupActivation;
 use crate::message::{Part, Role};
 use crate::metadata::Metadata;
 use crate::names::{Channel, Kind};
@@ -21,6 +22,7 @@ use crate::sort_key::{MessageId, SortKey, Timestamp};
 /// let draft = Draft::new(origin, MessageId::number(1), ts).with_parts(vec![Part::text("hello")]).asking(true);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::struct_excessive_bools, reason = "each says something of its own about a message")]
 pub struct Draft {
     /// The chat it belongs to.
     pub chat: ChatKey,
@@ -52,12 +54,26 @@ pub struct Draft {
     pub album: Option<String>,
     /// True if it asks the agent for an answer.
     pub asks: bool,
+    /// True if it asks only where every message does, so that its chat's own settings decide. Then `asks` is as
+    /// `GROUP_ACTIVATION` says.
+    pub is_unaddressed: bool,
     /// True if it is the text that came with a boundary of the same id, and so directly follows it.
     pub opens_session: bool,
     /// See [`Record::person`].
     pub person: Option<String>,
     /// The secret with which the platform lets this message be answered.
     pub reply_token: Option<ReplyToken>,
+}
+
+/// The way in which a message asks for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// It does not.
+    Never,
+    /// It asks the bot.
+    Addressed,
+    /// A person says it in a group, and not to the bot: it asks where every message does.
+    Unaddressed,
 }
 
 /// The chat and the sender that a [`Draft`] comes from.
@@ -92,6 +108,7 @@ impl Draft {
             metadata: Metadata::default(),
             album: None,
             asks: false,
+            is_unaddressed: false,
             opens_session: false,
             person: None,
             reply_token: None,
@@ -140,10 +157,18 @@ impl Draft {
         Self { album, ..self }
     }
 
-    /// Sets [`Draft::asks`].
+    /// Sets [`Draft::asks`], whatever the settings of its chat.
     #[must_use]
     pub fn asking(self, asks: bool) -> Self {
-        Self { asks, ..self }
+        Self { asks, is_unaddressed: false, ..self }
+    }
+
+    /// Sets [`Draft::asks`] for a message that asks in this way, with this `GROUP_ACTIVATION`.
+    #[must_use]
+    pub fn asking_as(self, asks: Asks, activation: GroupActivation) -> Self {
+        let is_unaddressed = asks == Asks::Unaddressed;
+        let is_asked = asks == Asks::Addressed || (is_unaddressed && activation == GroupActivation::Always);
+        Self { asks: is_asked, is_unaddressed, ..self }
     }
 
     /// Sets [`Draft::opens_session`].

@@ -18,6 +18,7 @@
 //! - [`access`]: the people who may use the bot
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
 //! - [`person`]: identities of people, and links between them
+//! - [`chat_settings`]: settings of one chat
 //! - [`takeover`]: chats that an operator has taken over
 //! - [`time_marks`]: the date and time in a request to a model; [`time_zone`]: names of time zones
 //! - [`title`]: titles of chats
@@ -35,6 +36,7 @@
 pub mod access;
 pub mod approval;
 pub mod chat_key;
+pub mod chat_settings;
 pub mod command;
 pub mod compaction;
 pub mod context;

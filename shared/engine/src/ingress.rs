@@ -32,7 +32,7 @@ use annals_channel::settings::DmScope;
 use annals_core::access::Access;
 use annals_core::chat_key::KeyError;
 use annals_core::command::Command;
-use annals_core::draft::Draft;
+use annals_core::draft::{Asks, Draft};
 use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::metadata::Notice;
@@ -240,6 +240,19 @@ impl Ingress {
     /// Returns the agent's id, under which replies are recorded.
     pub fn agent_id(&self) -> &str {
         &self.agent_id
+    }
+
+    /// Returns the draft of a message as its chat's own settings let it ask. One read for a message that is said in a group and
+    /// not to the bot, none for others.
+    pub async fn activated(&self, draft: Draft) -> Result<Draft, HistoryError> {
+        if !draft.is_unaddressed {
+            return Ok(draft);
+        }
+        let settings = self.history.head(&draft.chat).await?.settings;
+        Ok(match settings.activation {
+            Some(activation) => draft.asking_as(Asks::Unaddressed, activation),
+            None => draft,
+        })
     }
 
     /// Appends a message and, if it asks for an answer or is late, queues its turn. A duplicate queues it too, since

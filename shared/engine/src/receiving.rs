@@ -144,6 +144,7 @@ impl<W: Webhook> Receiver<W> {
             Admission::Refused => return Ok(admission),
         };
         let draft = self.ingress.placed(draft).await?;
+        let draft = self.ingress.activated(draft).await?;
         let mut draft = self.timed(draft, has_own_time).await?;
         if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
             // Kept for the audit, and in no Context.

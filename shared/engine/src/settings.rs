@@ -5,6 +5,7 @@ pub mod tools;
 use std::time::Duration;
 
 use annals_channel::settings::{DmScope, agent_id, dm_scope, language, time_zone};
+use annals_core::chat_settings::MAX_REPLY_QUIET;
 use annals_core::context::Policy;
 use annals_core::language::Language;
 use annals_core::media;
@@ -13,6 +14,7 @@ use annals_core::time_zone::TimeZone;
 use annals_model::ModelSettings;
 use annals_store::settings::stale_after;
 
+pub use annals_model::settings::model_names;
 pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 /// Settings of the agent's answers.
@@ -63,14 +65,11 @@ const REPLY_QUIET: Setting = Setting::new(
      that in all; `0` does not wait",
 );
 
-/// Maximum quiet time. A run waits up to five times that long, and needs the rest of its time to answer.
-const MAX_QUIET: Duration = Duration::from_secs(10);
-
 /// Reads `REPLY_QUIET`: time without new messages after which a platform's chat is answered. Zero answers at
 /// once.
 pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
     let quiet = env.duration(&REPLY_QUIET)?;
-    if quiet > MAX_QUIET {
+    if quiet > MAX_REPLY_QUIET {
         return Err(ConfigError::new(
             REPLY_QUIET.name,
             "is longer than 10s: a run waits that long, up to five times",

@@ -90,26 +90,47 @@ pub struct ModelSettings {
     pub sees: Option<bool>,
     /// `MODEL_FALLBACK` with its settings: the model that is asked if this one fails for good.
     pub fallback: Option<Box<ModelSettings>>,
+    /// `MODELS`: the models that chats may have instead, each with the same fallback.
+    pub others: Vec<ModelSettings>,
 }
 
 impl ModelSettings {
     /// Returns the settings of a model at its provider's address, without a key.
     pub fn new(choice: ModelChoice) -> Self {
         let marks_cache = matches!(&choice, ModelChoice::Hosted(model) if model.provider.marks_cache());
-        Self { choice, base_url: None, api_key: None, marks_cache, sees: None, fallback: None }
+        Self {
+            choice,
+            base_url: None,
+            api_key: None,
+            marks_cache,
+            sees: None,
+            fallback: None,
+            others: Vec::new(),
+        }
     }
 
-    /// Returns true if the model or its fallback may accept images.
+    /// Returns true if the model, its fallback or another model may accept images.
     pub fn may_see(&self) -> bool {
         let sees = self.choice != ModelChoice::Echo && self.sees != Some(false);
-        sees || self.fallback.as_ref().is_some_and(|fallback| fallback.may_see())
+        sees || self.beside().any(Self::may_see)
     }
 
-    /// Returns true if requests of the model or its fallback are signed with the process's role in AWS.
+    /// Returns true if requests of the model, its fallback or another model are signed with the process's role in AWS.
     pub fn needs_aws(&self) -> bool {
         let may_use_aws = matches!(&self.choice, ModelChoice::Hosted(model) if model.may_use_aws());
         let is_signed = may_use_aws && self.api_key.is_none();
-        is_signed || self.fallback.as_ref().is_some_and(|fallback| fallback.needs_aws())
+        is_signed || self.beside().any(Self::needs_aws)
+    }
+
+    /// Returns the names of all models, as in `MODEL`, without `echo`.
+    pub fn names(&self) -> Vec<String> {
+        let all = std::iter::once(self).chain(self.beside());
+        all.filter(|model| model.choice != ModelChoice::Echo).map(|model| model.choice.to_string()).collect()
+    }
+
+    /// Returns the settings of the fallback and of the other models.
+    fn beside(&self) -> impl Iterator<Item = &Self> {
+        self.fallback.iter().map(AsRef::as_ref).chain(&self.others)
     }
 }
 

@@ -10,7 +10,7 @@
 //! # Layout
 //!
 //! - `question.rs`, `answer.rs`: questions and answers, the same for all providers; `choice.rs`: the value of `MODEL`,
-//!   its settings, and the list of providers
+//!   its settings, and the list of providers; `models.rs`: the models of a program, by name
 //! - `conversation.rs`: a question as turns of user and assistant, as the strictest provider wants it; [`exchange`]: the
 //!   calls of earlier turns; `readable.rs`: a message as text
 //! - `hosted.rs`: requests and responses with their time limits; `frames.rs`: a stream in pieces
@@ -28,6 +28,7 @@ pub mod exchange;
 mod failure;
 mod frames;
 mod hosted;
+mod models;
 mod openai;
 pub mod prices;
 mod provider;
@@ -46,6 +47,7 @@ pub use answer::{Answer, Delta, Finish, NO_SINK, Reasoning, Sink, Usage};
 pub use choice::{ChoiceError, HostedModel, ModelChoice, ModelSettings};
 pub use error::ModelError;
 pub use hosted::Hosted;
+pub use models::Models;
 pub use question::{Done, ImageAt, Question, Step, Tool};
 
 /// A model that answers.

@@ -18,7 +18,7 @@ const FALLBACK: Names =
     Names { model: "MODEL_FALLBACK", base_url: "MODEL_FALLBACK_BASE_URL", api_key: "MODEL_FALLBACK_API_KEY" };
 
 /// Settings of the model and of its fallback.
-pub const SETTINGS: [Setting; 9] = [
+pub const SETTINGS: [Setting; 10] = [
     Setting::described(
         FIRST.model,
         "`echo` locally, required deployed",
@@ -38,9 +38,16 @@ pub const SETTINGS: [Setting; 9] = [
     Setting::optional(FALLBACK.model, "as `MODEL`: asked if `MODEL` fails for good within a run"),
     Setting::described(FALLBACK.base_url, "the provider's", "as `MODEL_BASE_URL`"),
     Setting::optional(FALLBACK.api_key, "as `MODEL_API_KEY`"),
+    Setting::optional(
+        MODELS,
+        "as `MODEL`, comma-separated: further models, which a [chat](guide.md#settings-of-a-chat) may have. Each of the \
+         provider of `MODEL` or `MODEL_FALLBACK`, whose address and key it uses",
+    ),
     MODEL_VISION,
     MODEL_PRICES,
 ];
+
+const MODELS: &str = "MODELS";
 
 const MODEL_PROMPT_CACHE: Setting = Setting::described(
     "MODEL_PROMPT_CACHE",
@@ -74,8 +81,52 @@ pub fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, Confi
         Some(fallback) if fallback.choice == ModelChoice::Echo => {
             Err(ConfigError::new(FALLBACK.model, "is echo, which only repeats messages"))
         }
-        _ => Ok(settings),
+        _ => {
+            settings.others = others(env, &settings)?;
+            Ok(settings)
+        }
     }
+}
+
+/// Reads `MODELS`: each with the address and the key of `first`, or of its fallback, by its provider.
+fn others(env: Env<'_>, first: &ModelSettings) -> Result<Vec<ModelSettings>, ConfigError> {
+    let other = |choice: ModelChoice| {
+        let ModelChoice::Hosted(model) = &choice else {
+            return Err(ConfigError::new(MODELS, "has echo, which only repeats messages"));
+        };
+        let is_alike = |known: &&ModelSettings| matches!(&known.choice, ModelChoice::Hosted(known) if known.provider() == model.provider());
+        let known = [Some(first), first.fallback.as_deref()].into_iter().flatten().find(is_alike);
+        let known = known.ok_or_else(|| {
+            let provider = model.provider();
+            let problem =
+                format!("has a model of {provider}, but neither MODEL nor MODEL_FALLBACK is of {provider}");
+            ConfigError::new(MODELS, problem)
+        })?;
+        Ok(ModelSettings { choice, fallback: first.fallback.clone(), ..known.clone() })
+    };
+    choices(env, MODELS)?.into_iter().map(other).collect()
+}
+
+/// Reads the names of the models that a chat may have: those of `MODEL`, `MODEL_FALLBACK` and `MODELS`. For functions that ask
+/// no model, and have no key of one.
+pub fn model_names(env: Env<'_>) -> Result<Vec<String>, ConfigError> {
+    let mut names = Vec::new();
+    for variable in [FIRST.model, FALLBACK.model, MODELS] {
+        let hosted = choices(env, variable)?.into_iter().filter(|choice| *choice != ModelChoice::Echo);
+        for name in hosted.map(|choice| choice.to_string()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    Ok(names)
+}
+
+/// Reads the comma-separated models in `variable`.
+fn choices(env: Env<'_>, variable: &'static str) -> Result<Vec<ModelChoice>, ConfigError> {
+    let value = env.optional(variable).unwrap_or_default();
+    let entries = value.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+    entries.map(|entry| parsed(variable, entry)).collect()
 }
 
 fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError> {
@@ -119,11 +170,17 @@ fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError
 }
 
 fn choice(names: &Names, value: &str) -> Result<ModelChoice, ConfigError> {
-    value.parse().map_err(|error: ChoiceError| ConfigError::new(names.model, error.to_string()))
+    parsed(names.model, value)
+}
+
+fn parsed(variable: &str, value: &str) -> Result<ModelChoice, ConfigError> {
+    value.parse().map_err(|error: ChoiceError| ConfigError::new(variable, error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
+    use annals_core::settings::from_table;
+
     use super::*;
 
     fn read(settings: &[(&str, &str)], default: Option<&str>) -> Result<ModelSettings, String> {
@@ -174,6 +231,44 @@ mod tests {
         }
         let error = read(&[("MODEL_FALLBACK", "bedrock:x")], Some("echo")).unwrap_err();
         assert!(error.starts_with("MODEL_FALLBACK is set, but MODEL is echo"), "{error}");
+    }
+
+    #[test]
+    fn further_models_have_the_address_and_key_of_their_provider() {
+        let first = [
+            ("MODEL", "openai:m"),
+            ("MODEL_BASE_URL", "http://127.0.0.1:1/v1"),
+            ("MODEL_FALLBACK", "anthropic:x"),
+            ("MODEL_FALLBACK_API_KEY", "k"),
+        ];
+        let with = |models| read(&[&first[..], &[("MODELS", models)]].concat(), None);
+        let settings = with("openai:small, anthropic:large").unwrap();
+        let of = |other: &ModelSettings| {
+            (other.choice.to_string(), other.base_url.clone(), other.api_key.is_some())
+        };
+        assert_eq!(
+            settings.others.iter().map(of).collect::<Vec<_>>(),
+            [
+                ("openai:small".into(), Some("http://127.0.0.1:1/v1".into()), false),
+                ("anthropic:large".into(), None, true)
+            ]
+        );
+        assert!(settings.others.iter().all(|other| other.fallback.is_some() && other.others.is_empty()));
+        for (models, wanted) in [
+            (
+                "bedrock:x",
+                "MODELS has a model of bedrock, but neither MODEL nor MODEL_FALLBACK is of bedrock",
+            ),
+            ("echo", "MODELS has echo"),
+            ("openai:", "MODELS names a provider"),
+            ("hunter2", "MODELS must be"),
+        ] {
+            let error = with(models).unwrap_err();
+            assert!(error.starts_with(wanted) && !error.contains("hunter2"), "{error}");
+        }
+        let names = from_table(&[&first[..], &[("MODELS", "openai:small,openai:m")]].concat(), model_names);
+        assert_eq!(names.unwrap(), ["openai:m", "anthropic:x", "openai:small"]);
+        assert_eq!(from_table(&[], model_names).unwrap(), Vec::<String>::new());
     }
 
     #[test]

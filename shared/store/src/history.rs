@@ -30,7 +30,7 @@
 //! - `forget.rs`: the deletion of a chat; `erase.rs`: of one person's records in a chat of others
 //! - [`directory`]: the list of all chats
 //! - [`turn`]: the head: one run at a time, and the start of the context
-//! - [`stop`]: the command `/stop`; `takeover.rs`: chats that an operator has
+//! - [`stop`]: the command `/stop`; `takeover.rs`: chats that an operator has; `chat_settings.rs`: settings of one chat
 //! - [`due`]: the chats that the compactor must visit
 //! - `schedules.rs`: what chats are to say, or to be asked, at a time
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
@@ -42,6 +42,7 @@ mod archive;
 mod archived;
 mod bodies;
 mod bucket;
+mod chat_settings;
 mod cursor;
 pub mod directory;
 pub mod due;

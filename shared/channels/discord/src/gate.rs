@@ -1,22 +1,20 @@
 //! Decides if a message of the gateway asks the bot, [`asks`], and finds its command, [`command()`].
 //!
 //! In direct messages every message of a person asks. In a guild a message asks only if it mentions the bot or replies to one
-//! of its messages; `@everyone` and roles do not count. With `GROUP_ACTIVATION=always` every message of a person asks. A
-//! message of a bot or of a webhook never asks, so that two bots cannot talk to each other endlessly.
+//! of its messages; `@everyone` and roles do not count. Where the activation of groups is `always` every message of a person
+//! asks. A message of a bot or of a webhook never asks, so that two bots cannot talk to each other endlessly.
 
 use annals_channel::json::JsonView;
-use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::command::Command;
+use annals_core::draft::Asks;
 use annals_core::metadata::ChatType;
 
 use super::bot::Bot;
 
-/// Returns true if `message` of a person asks `bot`.
-pub(super) fn asks(message: JsonView<'_>, chat_type: ChatType, bot: &Bot, settings: &Settings) -> bool {
-    chat_type == ChatType::Private
-        || settings.group_activation == GroupActivation::Always
-        || mentions(message, bot)
-        || replies_to(message, bot)
+/// Returns the way in which `message` of a person asks `bot`.
+pub(super) fn asks(message: JsonView<'_>, chat_type: ChatType, bot: &Bot) -> Asks {
+    let is_addressed = chat_type == ChatType::Private || mentions(message, bot) || replies_to(message, bot);
+    if is_addressed { Asks::Addressed } else { Asks::Unaddressed }
 }
 
 /// Returns the command that a person typed as `said`, alone or after a mention of the bot.

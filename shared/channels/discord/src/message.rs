@@ -14,7 +14,7 @@ use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::Refusal;
 use annals_core::command::Command;
-use annals_core::draft::Draft;
+use annals_core::draft::{Asks, Draft};
 use annals_core::message::Part;
 use annals_core::metadata::ChatType;
 use annals_core::record::Kind;
@@ -90,8 +90,9 @@ fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) ->
         None => without_own_mention(content.parts, &content.said, message, bot),
     };
     let asks = match &command {
-        Some(command) => matches!(command, Command::New { first_message: Some(_) }),
-        None => may_ask && gate::asks(message, chat_type, bot, settings),
+        Some(Command::New { first_message: Some(_) }) => Asks::Addressed,
+        None if may_ask => gate::asks(message, chat_type, bot),
+        _ => Asks::Never,
     };
     let metadata =
         metadata::of(sender, (chat_type, None), None, reply_to(message, chat_type), &Ids::default());
@@ -101,7 +102,7 @@ fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) ->
         .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
         .with_parts(parts)
         .with_metadata(metadata)
-        .asking(asks);
+        .asking_as(asks, settings.group_activation);
     Ok(match command {
         Some(command) => Incoming::Command { command, draft: Box::new(draft) },
         None => Incoming::Message(Box::new(draft)),

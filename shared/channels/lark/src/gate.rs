@@ -1,29 +1,32 @@
 //! Decides if a message asks the bot for an answer, [`asks`], and finds its command, [`command()`].
 //!
 //! In a p2p chat, every message of a person asks. In a group, a message asks only if it mentions the bot; `@_all` does
-//! not count. With `GROUP_ACTIVATION=always`, every message of a person in a group asks, except commands to another
-//! bot. A message of a bot never asks, so that two bots cannot talk to each other endlessly. An event does not tell if
+//! not count. Where the activation of groups is `always`, every message of a person in a group asks, except commands to
+//! another bot. A message of a bot never asks, so that two bots cannot talk to each other endlessly. An event does not tell if
 //! its message replies to one of the bot's.
 
-use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::command;
 use annals_core::command::Command;
+use annals_core::draft::Asks;
 
 use super::bot::Bot;
 use super::content::Content;
 use super::event::Message;
 
-/// Returns true if `message` with this `content` asks `bot` for an answer.
-pub(super) fn asks(message: &Message<'_>, content: &Content, bot: &Bot, settings: &Settings) -> bool {
+/// Returns the way in which `message` with this `content` asks `bot` for an answer.
+pub(super) fn asks(message: &Message<'_>, content: &Content, bot: &Bot) -> Asks {
     if !may_ask(message, bot) || content.is_event {
-        return false;
+        return Asks::Never;
     }
     let text = content.said.as_deref().unwrap_or_default();
-    message.is_p2p
-        || addresses(message, bot)
+    if message.is_p2p || addresses(message, bot) {
+        Asks::Addressed
+    } else if command::addressee(&typed(message, text, bot)).is_some() {
         // A command that names another bot is for that bot.
-        || (settings.group_activation == GroupActivation::Always
-            && command::addressee(&typed(message, text, bot)).is_none())
+        Asks::Never
+    } else {
+        Asks::Unaddressed
+    }
 }
 
 /// Returns the command in `message`: one that a person typed, with nothing else in the message.

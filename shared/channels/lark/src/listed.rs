@@ -53,7 +53,7 @@ pub fn from_listed(item: &Value, beside: &Draft, bot: &Bot, settings: &Settings)
     {
         return None;
     }
-    Some(parse::draft(&message, content, beside.chat.clone(), false))
+    Some(parse::draft(&message, content, beside.chat.clone()))
 }
 
 /// Returns true if a listed message is in the thread or main window of `beside`.

@@ -14,7 +14,7 @@ use annals_channel::settings::{DmScope, Settings};
 use annals_channel::webhook::{ParseError, Refusal};
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::command::Command;
-use annals_core::draft::{Draft, Origin};
+use annals_core::draft::{Asks, Draft, Origin};
 use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::{Value, json};
@@ -95,8 +95,8 @@ fn received(event: &Value) -> Option<Message<'_>> {
     Message::received(envelope.event).ok()
 }
 
-/// Builds the record of `message` with this `content` in `chat`.
-pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey, asks: bool) -> Draft {
+/// Builds the record of `message` with this `content` in `chat`. It does not ask.
+pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey) -> Draft {
     // A sender without any id gets the id of the window, so that the message counts as one of all its members.
     let user_id = message.sender.first().copied().unwrap_or(message.chat_id).to_owned();
     let origin = Origin { chat, channel: Channel::Lark, chat_id: message.chat_id.to_owned(), user_id };
@@ -105,7 +105,6 @@ pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey, asks
         .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
         .with_parts(content.parts)
         .with_metadata(metadata::of(message))
-        .asking(asks)
 }
 
 /// Returns the chats that a message of this window, thread and sender may be in, the most likely first: the chat of the
@@ -146,10 +145,12 @@ impl Parser<'_> {
         let content = Content::of(&message);
         let command = gate::command(&message, &content, self.bot).filter(|_| !message.is_edit());
         let asks = match &command {
-            Some(command) => matches!(command, Command::New { first_message: Some(_) }),
-            None => gate::asks(&message, &content, self.bot, self.settings),
+            Some(Command::New { first_message: Some(_) }) => Asks::Addressed,
+            Some(_) => Asks::Never,
+            None => gate::asks(&message, &content, self.bot),
         };
-        let draft = Box::new(draft(&message, content, self.chat(&message)?, asks));
+        let draft = draft(&message, content, self.chat(&message)?);
+        let draft = Box::new(draft.asking_as(asks, self.settings.group_activation));
         Ok(match command {
             Some(command) => Incoming::Command { command, draft },
             None if message.kind == "merge_forward" => Incoming::Partial(draft),

@@ -1,13 +1,13 @@
 //! Decides if a message asks the bot for an answer: [`asks`].
 //!
 //! In a private chat, every message of a person asks. In a group, a message asks only if it addresses the bot: by a
-//! mention, by a reply to one of its messages, or by a command that does not name another bot. With
-//! `GROUP_ACTIVATION=always`, every message of a person in a group asks, except commands to another bot. A message of a
+//! mention, by a reply to one of its messages, or by a command that does not name another bot. Where
+//! the activation of groups is `always`, every message of a person in a group asks, except commands to another bot. A message of a
 //! bot never asks, so that two bots cannot talk to each other endlessly.
 
 use annals_channel::json::JsonView;
-use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::command;
+use annals_core::draft::Asks;
 use annals_core::metadata::ChatType;
 use serde_json::Value;
 
@@ -23,27 +23,21 @@ const CHANNEL_BOT: i64 = 136_817_688;
 /// Telegram's own account: sender of channel posts that are forwarded to the discussion group.
 const TELEGRAM: i64 = 777_000;
 
-/// Returns true if `message`, which is not a service message, asks `bot` for an answer.
-pub(super) fn asks(
-    message: JsonView<'_>,
-    chat: JsonView<'_>,
-    flavour: Flavour,
-    bot: &Bot,
-    settings: &Settings,
-) -> bool {
-    may_ask(message, chat, flavour, bot)
-        && match flavour {
-            Flavour::Business => true,
-            // The bot is not in that chat, so `sendMessage` fails there; guest queries have a method of their own.
-            Flavour::Guest => false,
-            Flavour::Own if chat_type(chat, flavour) == ChatType::Private => true,
-            _ if addresses(message, bot) => true,
-            // A command that names another bot is for that bot.
-            _ => {
-                settings.group_activation == GroupActivation::Always
-                    && command_text(message).and_then(command::addressee).is_none()
-            }
-        }
+/// Returns the way in which `message`, which is not a service message, asks `bot` for an answer.
+pub(super) fn asks(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour, bot: &Bot) -> Asks {
+    if !may_ask(message, chat, flavour, bot) {
+        return Asks::Never;
+    }
+    match flavour {
+        Flavour::Business => Asks::Addressed,
+        // The bot is not in that chat, so `sendMessage` fails there; guest queries have a method of their own.
+        Flavour::Guest => Asks::Never,
+        Flavour::Own if chat_type(chat, flavour) == ChatType::Private => Asks::Addressed,
+        _ if addresses(message, bot) => Asks::Addressed,
+        // A command that names another bot is for that bot.
+        _ if command_text(message).and_then(command::addressee).is_some() => Asks::Never,
+        _ => Asks::Unaddressed,
+    }
 }
 
 /// Returns true if the bot answers the sender of `message` when it is addressed.

@@ -17,7 +17,7 @@ use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
 use annals_core::command;
 use annals_core::command::Command;
-use annals_core::draft::{Draft, Origin};
+use annals_core::draft::{Asks, Draft, Origin};
 use annals_core::message::Role;
 use annals_core::metadata::ChatType;
 use annals_core::record::{Channel, Kind};
@@ -82,7 +82,7 @@ impl Parser<'_> {
     fn message(&self, value: &Value, flavour: Flavour, is_edit: bool) -> Result<Incoming, Refusal> {
         let message = JsonView::of(value).ok_or(Refusal::Ignored("the message is not an object"))?;
         let chat = message.object("chat").ok_or(Refusal::Ignored("the message has no chat"))?;
-        let mut draft = self.draft(message, chat, flavour)?;
+        let draft = self.draft(message, chat, flavour)?;
 
         if flavour == Flavour::Business && sender_business_bot(message) == Some(self.bot.id) {
             return Err(Refusal::Ignored("the bot's own reply, which is already stored"));
@@ -92,12 +92,12 @@ impl Parser<'_> {
             return Ok(Incoming::Migration { old, new, at: draft.ts, event: Box::new(draft) });
         }
         if !is_edit && let Some(command) = self.command(message, chat, flavour, &draft) {
-            draft.asks = matches!(command, Command::New { first_message: Some(_) });
+            let draft = draft.asking(matches!(command, Command::New { first_message: Some(_) }));
             return Ok(Incoming::Command { command, draft: Box::new(draft) });
         }
         // Telegram edits a live location every few seconds.
-        draft.asks &= !(is_edit && message.has("location"));
-        Ok(Incoming::Message(Box::new(draft)))
+        let is_moving = is_edit && message.has("location");
+        Ok(Incoming::Message(Box::new(if is_moving { draft.asking(false) } else { draft })))
     }
 
     /// Parses a kind of a newer Bot API: stored if it looks like a message, so that no text is lost, but never
@@ -183,6 +183,7 @@ impl Parser<'_> {
         let content = Content::of(message);
         let sender = metadata::sender(message).and_then(|sender| sender.int("id"));
         let is_own = gate::is_bot(message) && sender == Some(self.bot.id);
+        let asks = if content.is_event { Asks::Never } else { gate::asks(message, chat, flavour, self.bot) };
         let date = seconds(message, "date");
         let origin = Origin {
             chat: self.chat_key(chat_id, chat_type(chat, flavour), flavour, topic)?,
@@ -195,7 +196,7 @@ impl Parser<'_> {
             .with_form_ts(seconds(message, "edit_date").or(date))
             .by(if is_own && !content.is_event { Role::Assistant } else { Role::User })
             .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
-            .asking(!content.is_event && gate::asks(message, chat, flavour, self.bot, self.settings))
+            .asking_as(asks, self.settings.group_activation)
             .with_parts(content.parts)
             .with_metadata(metadata::of(message, chat, flavour))
             .in_album(message.scalar("media_group_id")))

@@ -10,14 +10,14 @@ use annals_core::chat_key::ChatKey;
 use annals_core::takeover::Takeover;
 
 use super::table::{Update, Written, json, number};
-use super::turn::{Head, Held, Holder, MAX_TITLE_ATTEMPTS, TAKEN_OVER};
+use super::turn::{Head, Held, Holder, MAX_HEAD_ATTEMPTS, TAKEN_OVER};
 use super::{HEAD, History, HistoryError, partition};
 
 impl History {
     /// Lets the operator `by` take `chat` over, unless another one has. Returns the operator who has it now, or `None` if
     /// the chat has no messages or is being deleted. Two reads and one write; safe to repeat.
     pub async fn take_over(&self, chat: &ChatKey, by: &str) -> Result<Option<Takeover>, HistoryError> {
-        for _ in 0..MAX_TITLE_ATTEMPTS {
+        for _ in 0..MAX_HEAD_ATTEMPTS {
             let item = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
             let (head, now) = (Head::of(&item)?, self.clock.now());
             if head.takeover.is_some() {

@@ -15,6 +15,7 @@
 //!  "longestSegment": 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000,
 //!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
 //!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",
+//!  "chatSettings": "{\"activation\":\"always\"}",
 //!  "takenOver": "{\"by\":\"Grace\",\"at\":1763766220000}",
 //!  "discordChannel": "1459213904352645111", "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers",
 //!  "runningSince": 1763766220000, "delivered": "{\"reply\":\"1763765920000#00000000000000000007#4reply\",\"trace\":{…}}"}
@@ -63,10 +64,10 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
 use annals_core::trace::Delivery;
 
-use super::table::{Update, Written, json, number, string};
+use super::table::{Item, Update, Written, json, number, string};
 use super::{HEAD, History, HistoryError, partition};
 
-pub(super) use head::{ANSWERED_TO, Held, Holder, TAKEN_OVER};
+pub(super) use head::{ANSWERED_TO, CHAT_SETTINGS, Held, Holder, TAKEN_OVER};
 pub use head::{Archive, Blocked, Head, HeadError, Left, Link, OpenTurn, Resumed, Stretch};
 pub use lease::{Claim, Lease};
 
@@ -116,8 +117,8 @@ pub const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// [`LOOK_AGAIN`](super::stop::LOOK_AGAIN).
 pub const STOPPED_RUN_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Maximum number of attempts to give a title, or to take a chat over, while runs claim the chat.
-pub(super) const MAX_TITLE_ATTEMPTS: u32 = 8;
+/// Maximum number of attempts to change a head for an admin, or to take a chat over, while runs claim the chat.
+pub(super) const MAX_HEAD_ATTEMPTS: u32 = 8;
 
 impl History {
     /// Lets later runs read from `from` on, which is before [`Head::context_from`]: if this run fails for good, the
@@ -226,7 +227,7 @@ impl History {
         self.write_head(lease, update.remove(["archiving"])).await
     }
 
-    /// Notes that `old` is called `new` from `at` on: its history continues there, and its title stays. Safe to repeat.
+    /// Notes that `old` is called `new` from `at` on: its history continues there, and its title and settings stay. Safe to repeat.
     pub async fn rename(&self, old: &ChatKey, new: &ChatKey, at: Timestamp) -> Result<(), HistoryError> {
         let mut known = self.table.get(&partition(old), HEAD).await?.unwrap_or_default();
         // The first note stands: both sides of a migration are told of it, at slightly different times.
@@ -235,6 +236,7 @@ impl History {
             .set_if_absent("title", known.remove("title"))
             .set_if_absent("givenTitle", known.remove("givenTitle"))
             .set_if_absent(TAKEN_OVER, known.remove(TAKEN_OVER))
+            .set_if_absent(CHAT_SETTINGS, known.remove(CHAT_SETTINGS))
             .when("attribute_not_exists(continues)");
         self.update_head(new, back).await?;
         self.update_head(old, Update::default().set("movedTo", string(partition(new)))).await?;
@@ -244,16 +246,27 @@ impl History {
     /// Gives `chat` the title `given`; `None` returns to the automatic one. Returns false, and changes nothing, if the
     /// chat has no messages. Two reads and one write; safe to repeat.
     pub async fn give_title(&self, chat: &ChatKey, given: Option<&str>) -> Result<bool, HistoryError> {
-        for _ in 0..MAX_TITLE_ATTEMPTS {
+        let update = match given {
+            Some(given) => Update::default().set("givenTitle", string(given)),
+            None => Update::default().remove(["givenTitle"]),
+        };
+        self.update_known(chat, |_| Ok(update.clone())).await
+    }
+
+    /// Writes the update that `make` makes of the head to the head of `chat`, and makes it again if the head has changed
+    /// meanwhile. Returns false, and changes nothing, if the chat has no messages. Two reads and one write.
+    pub(super) async fn update_known(
+        &self,
+        chat: &ChatKey,
+        mut make: impl FnMut(&Item) -> Result<Update, HistoryError>,
+    ) -> Result<bool, HistoryError> {
+        for _ in 0..MAX_HEAD_ATTEMPTS {
             let head = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
             // A chat that was renamed may have all its messages under its earlier name.
             if !head.contains_key("continues") && self.is_empty(chat).await? {
                 return Ok(false);
             }
-            let update = match given {
-                Some(given) => Update::default().set("givenTitle", string(given)),
-                None => Update::default().remove(["givenTitle"]),
-            };
+            let update = make(&head)?;
             // A deletion takes a fence. So nothing of the chat stays if it has been forgotten since.
             let update = match head.get("fence") {
                 Some(fence) => update.when("fence = :seen").bind(":seen", fence.clone()),

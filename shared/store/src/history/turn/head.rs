@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::chat_settings::ChatSettings;
 use annals_core::person::Join;
 use annals_core::record::{Channel, DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
@@ -21,6 +22,9 @@ pub(in crate::history) const ANSWERED_TO: &str = "answeredTo";
 
 /// The attribute of [`Head::takeover`].
 pub(in crate::history) const TAKEN_OVER: &str = "takenOver";
+
+/// The attribute of [`Head::settings`].
+pub(in crate::history) const CHAT_SETTINGS: &str = "chatSettings";
 
 /// The head of a chat.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,6 +80,8 @@ pub struct Head {
     pub given_title: Option<String>,
     /// The title of the chat as far as the last run or visit has seen; `None` if it has noted none.
     pub title: Option<Title>,
+    /// The settings that an admin has given the chat.
+    pub settings: ChatSettings,
     /// Time at which the chat was last forgotten. Removed by the compactor's visit after that.
     pub forgotten_at: Option<Timestamp>,
 }
@@ -253,6 +259,7 @@ impl Head {
             takeover: head.json(TAKEN_OVER)?,
             given_title: head.parsed("givenTitle")?,
             title: head.json("title")?,
+            settings: head.json(CHAT_SETTINGS)?.unwrap_or_default(),
             forgotten_at: head.time("forgottenAt")?,
         })
     }

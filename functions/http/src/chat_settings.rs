@@ -1,0 +1,218 @@
+//! Settings of one chat, by admin keys: `GET` and `PATCH /v1/chats/{chatId}/settings`.
+
+use std::sync::Arc;
+
+use annals_core::chat_key::ChatKey;
+use annals_core::chat_settings::{
+    ChatSettings, GroupActivation, MAX_ACCEPTED_KEY_BYTES, MAX_ACCEPTS_FROM, MAX_PROMPT_BYTES, ReplyQuiet,
+};
+use annals_runtime::problem::Problem;
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use crate::chats::no_such_chat;
+use crate::failure::Failure;
+use crate::request::{Body, ChatPath, InChat, JsonBody};
+use crate::state::Http;
+
+/// Settings to change, as a JSON merge patch: null removes one, so that it is again as the settings of the program say; what
+/// is left out stays.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ChangedSettings {
+    /// Model that answers in this chat, by one of the names in `MODEL`, `MODEL_FALLBACK` and `MODELS`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    model: Change<String>,
+    /// Text that the model is given after `SYSTEM_PROMPT`. At most 2,048 bytes.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, min_length = 1, pattern = "\\S")]
+    prompt: Change<String>,
+    /// Messages of a group that are answered, in place of `GROUP_ACTIVATION`.
+    #[serde(default)]
+    #[schema(value_type = Option<Activation>)]
+    activation: Change<GroupActivation>,
+    /// How long the chat must be quiet before it is answered, such as `5s`: in place of `REPLY_QUIET` if it is longer. At most
+    /// `10s`.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    reply_quiet: Change<ReplyQuiet>,
+    /// ChatKeys of chats whose agent may send messages here. At most 8, each of at most 256 bytes.
+    #[serde(default)]
+    #[schema(value_type = Option<Vec<String>>, max_items = 8)]
+    accepts_from: Change<Vec<ChatKey>>,
+}
+
+/// `mention`, `always`
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[allow(dead_code, reason = "describes `GroupActivation` in openapi.json")]
+pub(crate) enum Activation {
+    /// Messages that address the bot.
+    Mention,
+    /// All messages of people.
+    Always,
+}
+
+/// A change of one setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Change<T> {
+    /// It is left out, and stays.
+    #[default]
+    Keep,
+    /// It has a new value, or (`None`, for null) none any more.
+    To(Option<T>),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Change<T> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        Option::deserialize(value).map(Self::To)
+    }
+}
+
+impl<T: Clone> Change<T> {
+    /// Returns the new value, if there is one.
+    fn value(&self) -> Option<&T> {
+        match self {
+            Self::Keep => None,
+            Self::To(value) => value.as_ref(),
+        }
+    }
+
+    /// Returns the value after the change of `before`.
+    fn after(&self, before: Option<T>) -> Option<T> {
+        match self {
+            Self::Keep => before,
+            Self::To(value) => value.clone(),
+        }
+    }
+}
+
+impl JsonBody for ChangedSettings {
+    const SHAPE: &str = "{model?, prompt?, activation?, replyQuiet?, acceptsFrom?}";
+
+    fn invalid(field: &str) -> Option<Problem> {
+        let rule = match field {
+            "model" => "must be the name of a model, or null",
+            "prompt" => "must be a text, or null",
+            "activation" => "must be \"mention\", \"always\" or null",
+            "replyQuiet" => {
+                return Some(bad_settings(&format!("\"replyQuiet\" {}, or null", ReplyQuiet::RULE)));
+            }
+            "acceptsFrom" => "must be a list of ChatKeys, such as telegram:chat:-100123, or null",
+            _ => return None,
+        };
+        Some(bad_settings(&format!("{field:?} {rule}")))
+    }
+}
+
+impl ChangedSettings {
+    /// Checks what serde does not; `models` are the names of the models that a chat may have.
+    fn check(&self, models: &[String]) -> Result<(), Problem> {
+        if let Some(model) = self.model.value()
+            && !models.contains(model)
+        {
+            let known = models.join(", ");
+            let known = if known.is_empty() { "there are none".into() } else { format!("these are {known}") };
+            return Err(bad_settings(&format!(
+                "\"model\" must be one of the models that MODEL, MODEL_FALLBACK and MODELS name: {known}"
+            )));
+        }
+        if let Some(prompt) = self.prompt.value()
+            && (prompt.trim().is_empty() || prompt.len() > MAX_PROMPT_BYTES)
+        {
+            let detail =
+                format!("\"prompt\" must be a text of at most {MAX_PROMPT_BYTES} bytes that is not blank");
+            return Err(bad_settings(&detail));
+        }
+        if let Some(chats) = self.accepts_from.value() {
+            let is_short = |chat: &ChatKey| chat.to_string().len() <= MAX_ACCEPTED_KEY_BYTES;
+            if chats.len() > MAX_ACCEPTS_FROM || !chats.iter().all(is_short) {
+                let detail = format!(
+                    "\"acceptsFrom\" may have at most {MAX_ACCEPTS_FROM} ChatKeys of at most \
+                     {MAX_ACCEPTED_KEY_BYTES} bytes each"
+                );
+                return Err(bad_settings(&detail));
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&self, settings: &mut ChatSettings) {
+        let before = std::mem::take(settings);
+        *settings = ChatSettings {
+            model: self.model.after(before.model),
+            prompt: self.prompt.after(before.prompt),
+            activation: self.activation.after(before.activation),
+            reply_quiet: self.reply_quiet.after(before.reply_quiet),
+            accepts_from: self.accepts_from.after(Some(before.accepts_from)).unwrap_or_default(),
+        };
+    }
+}
+
+/// Settings of a chat.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ChatSettings)]
+pub(crate) struct SettingsView {
+    /// The current key of the chat.
+    chat_key: ChatKey,
+    /// Model that answers; null for that of `MODEL`.
+    #[schema(required)]
+    model: Option<String>,
+    /// Text after `SYSTEM_PROMPT`.
+    #[schema(required)]
+    prompt: Option<String>,
+    /// Null for `GROUP_ACTIVATION`.
+    #[schema(required, value_type = Option<Activation>)]
+    activation: Option<GroupActivation>,
+    /// Null for `REPLY_QUIET`.
+    #[schema(required, value_type = Option<String>)]
+    reply_quiet: Option<ReplyQuiet>,
+    /// Chats whose agent may send messages here.
+    accepts_from: Vec<ChatKey>,
+}
+
+impl SettingsView {
+    fn new(chat_key: ChatKey, settings: ChatSettings) -> Json<Self> {
+        let ChatSettings { model, prompt, activation, reply_quiet, accepts_from } = settings;
+        Json(Self { chat_key, model, prompt, activation, reply_quiet, accepts_from })
+    }
+}
+
+/// `GET /v1/chats/{chatId}/settings`
+#[utoipa::path(get, path = "/v1/chats/{chatId}/settings", operation_id = "getChatSettings", tag = "histories", security(("key" = [])),
+    params(ChatPath),
+    responses((status = 200, description = "The settings of the chat", body = SettingsView)))]
+pub(crate) async fn one(
+    State(http): State<Arc<Http>>,
+    InChat { caller, chat }: InChat,
+) -> Result<Json<SettingsView>, Failure> {
+    caller.require_admin("read the settings of a chat")?;
+    let (chat, head) = http.ingress.history().current(&chat).await.map_err(Failure::unreadable)?;
+    Ok(SettingsView::new(chat, head.settings))
+}
+
+/// `PATCH /v1/chats/{chatId}/settings`: they hold from the next message and turn on.
+#[utoipa::path(patch, path = "/v1/chats/{chatId}/settings", operation_id = "changeChatSettings", tag = "histories", security(("key" = [])),
+    params(ChatPath), request_body(content = ChangedSettings, content_type = "application/json"),
+    responses((status = 200, description = "The settings of the chat, after the change", body = SettingsView)))]
+pub(crate) async fn change(
+    State(http): State<Arc<Http>>,
+    InChat { caller, chat }: InChat,
+    body: Result<Body<ChangedSettings>, Problem>,
+) -> Result<Json<SettingsView>, Failure> {
+    caller.require_admin("change the settings of a chat")?;
+    let Body(changed) = body?;
+    changed.check(&http.models)?;
+    let history = http.ingress.history();
+    let (chat, _) = history.current(&chat).await?;
+    let settings = history.change_settings(&chat, |settings| changed.change(settings)).await?;
+    Ok(SettingsView::new(chat, settings.ok_or_else(no_such_chat)?))
+}
+
+fn bad_settings(detail: &str) -> Problem {
+    Problem::bad_request("bad-settings", "The settings are invalid", detail.to_owned())
+}
