@@ -17,7 +17,7 @@ export interface Metadata {
   senderName?: string;
   sourceRange?: { fromId: string; toId: string; count: number };
   /** On texts of the program itself: which one it is. */
-  notice?: 'noAnswer' | 'notCompacted' | 'stopped' | 'stoppedUnanswered';
+  notice?: 'noAnswer' | 'notCompacted' | 'stopped' | 'stoppedUnanswered' | 'limitReached';
   /** On the notice of a failure, for admin keys: its reason. */
   cause?: string;
   /** On a reply that was stopped: it holds what had been said until then. */

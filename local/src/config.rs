@@ -15,7 +15,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::person::Links;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
-use annals_engine::usage::Prices;
+use annals_engine::usage::UsageConfig;
 use annals_http::settings::{
     ApiKey, CallRateLimit, CorsOrigins, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
 };
@@ -106,8 +106,8 @@ pub struct LocalConfig {
     pub relayed: Option<DiscordConfig>,
     /// `LINKS`
     pub links: Links,
-    /// `MODEL_PRICES`
-    pub prices: Prices,
+    /// `MODEL_PRICES`, `LIMITS`
+    pub usage: UsageConfig,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
     /// `ADMINS`
@@ -171,7 +171,7 @@ impl LocalConfig {
             channel_settings: channel_settings(env)?,
             relayed: DiscordConfig::from_env(env)?.filter(|config| config.bot_token.is_some()),
             links: links(env)?,
-            prices: Prices::from_env(env)?,
+            usage: UsageConfig::from_env(env)?,
             tools,
             admins,
             access: access(env)?,

@@ -132,6 +132,7 @@ impl Program {
             Deliverer::new(platforms, Some(outbox.clone())).with_rate_limits(config.delivery.is_rate_limited);
         let confirmer = Deliverer::new(confirming, Some(outbox.clone()));
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
+        let usage = Arc::new(config.usage);
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
             .with_approvers(approvers)
             .with_access(config.access.clone())
@@ -139,7 +140,7 @@ impl Program {
             .with_language(config.agent.language)
             .with_time_zone(config.agent.view.time_zone)
             .with_memory(config.agent.memory.is_on)
-            .with_prices(config.prices);
+            .with_usage(Arc::clone(&usage));
         let models = models(&config.agent.model, &clock).await?;
         let upkeep = Upkeep {
             access: config.access,
@@ -155,6 +156,7 @@ impl Program {
             stream_replies: config.delivery.stream_replies,
             lease: LEASE,
             quiet: config.reply_quiet,
+            usage,
             ..Agent::new(history, models, &config.agent)
         };
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);

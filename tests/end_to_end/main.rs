@@ -63,6 +63,7 @@ mod lark;
 mod lark_runs;
 mod late;
 mod lifecycle;
+mod limits;
 mod lines;
 mod linking;
 mod long_chat;

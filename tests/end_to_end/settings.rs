@@ -14,7 +14,7 @@ use annals_core::settings::{ConfigError, Env, Setting, Unset};
 use annals_engine::settings::{
     AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
-use annals_engine::usage::Prices;
+use annals_engine::usage::UsageConfig;
 use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_store::settings::StoreConfig;
 use annals_test_support::template::{TEMPLATE, properties};
@@ -59,7 +59,7 @@ const READERS: [(&str, Reader); 25] = [
     ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
     ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
     ("memory_is_on(env)", |env| memory_is_on(env).map(drop)),
-    ("Prices::from_env(env)", |env| Prices::from_env(env).map(drop)),
+    ("UsageConfig::from_env(env)", |env| UsageConfig::from_env(env).map(drop)),
     ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),
@@ -307,7 +307,15 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
                 matches!(
                     *text,
-                    "MODEL" | "MODELS" | "TOOLS" | "ADMINS" | "CONSOLE" | "MEMORY" | "LINKS" | "LANGUAGE"
+                    "MODEL"
+                        | "MODELS"
+                        | "TOOLS"
+                        | "ADMINS"
+                        | "LIMITS"
+                        | "CONSOLE"
+                        | "MEMORY"
+                        | "LINKS"
+                        | "LANGUAGE"
                 ) || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             let texts = line.split('"').skip(1).step_by(2).filter(is_setting);

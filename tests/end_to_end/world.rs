@@ -20,6 +20,7 @@ use annals_engine::compaction::Compaction;
 use annals_engine::ingress::Ingress;
 use annals_engine::settings::AgentConfig;
 use annals_engine::upkeep::Upkeep;
+use annals_engine::usage::UsageConfig;
 use annals_io::clock::Clock;
 use annals_local::stores::{BUCKET, Stores, TABLE};
 use annals_local::upkeep::sweep;
@@ -170,7 +171,8 @@ impl World {
     /// Returns an agent that delivers nowhere.
     pub(crate) fn agent_of(&self, history: &History) -> Agent {
         let Upkeep { history, model, metrics, .. } = self.upkeep_of(history);
-        Agent { metrics, ..Agent::new(history, model, &self.config()) }
+        let usage = UsageConfig::from_env(Env::new(&|name| self.settings.get(name).cloned())).unwrap();
+        Agent { metrics, usage: Arc::new(usage), ..Agent::new(history, model, &self.config()) }
     }
 
     pub(crate) fn upkeep(&self) -> Upkeep {
@@ -451,6 +453,7 @@ pub(crate) fn reply(covers: &[SortKey], number: u64, text: &str) -> Reply {
         revision: 0,
         covered_until: Vec::new(),
         trace: None,
+        counts: Vec::new(),
     }
 }
 

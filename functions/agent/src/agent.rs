@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::surroundings::Surroundings;
+use annals_core::chat_key::ChatKey;
 use annals_core::chat_settings::ChatSettings;
 use annals_core::context::Policy;
 use annals_core::language::Language;
+use annals_core::record::Record;
 use annals_core::time_marks;
 use annals_core::tokens;
 use annals_engine::compaction::Compaction;
 use annals_engine::delivery::Deliverer;
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, MemoryConfig, ViewConfig};
+use annals_engine::usage::{Allowance, AllowanceError, UsageConfig};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_io::recorder::Recorder;
@@ -61,6 +64,8 @@ pub struct Agent {
     pub lease: Duration,
     /// `REPLY_QUIET`, in a run that of its chat: quiet time before a chat is answered whose people write in bursts.
     pub quiet: Duration,
+    /// `MODEL_PRICES`, `LIMITS`: the usage that is left for each reply.
+    pub usage: Arc<UsageConfig>,
     /// The time.
     pub clock: Clock,
 }
@@ -88,7 +93,17 @@ impl Agent {
             stream_replies: false,
             lease: LEASE,
             quiet: Duration::ZERO,
+            usage: Arc::default(),
         }
+    }
+
+    /// Reads the usage that is left in `chat` for the sender of `asked`.
+    pub(crate) async fn allowance(
+        &self,
+        chat: &ChatKey,
+        asked: &Record,
+    ) -> Result<Allowance, AllowanceError> {
+        Allowance::read(&self.usage, &self.history, chat, &asked.sender(), self.memory.links).await
     }
 
     /// Returns this agent for one run of a chat with these settings, all of which is recorded in `recorder`.

@@ -1,9 +1,11 @@
 //! The answer of a turn: the model's reply, or a notice that there is none, is stored.
 
 use annals_core::language::Language;
+use annals_core::limits::Quota;
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::metadata::Notice;
 use annals_core::record::{Channel, Kind, Record};
+use annals_core::schedule::shown;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::compaction::CompactionError;
 use annals_engine::live::Feed;
@@ -62,6 +64,20 @@ pub(crate) async fn answer(
             }
         };
     store(agent, turn, kind, message).await
+}
+
+/// Commits to the turn, and stores a notice that the limit of `quota` is reached `until` a time.
+pub(crate) async fn refuse(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    quota: &Quota,
+    until: Timestamp,
+) -> Result<Record, TurnError> {
+    let until = shown(until, agent.view.time_zone);
+    let text = turn.texts(agent.language).limit_reached(quota, &until);
+    let mut notice = UiMessage::text("", Role::Assistant, text);
+    notice.metadata.set_notice(Notice::LimitReached);
+    store(agent, turn, Kind::Notice, notice).await
 }
 
 /// Carries out a `/compact` until `until`, commits to the turn, and stores a notice of the result.

@@ -6,6 +6,7 @@ use annals_channel::delivery::DeliveryError;
 use annals_core::sort_key::Timestamp;
 use annals_engine::compaction::CompactionError;
 use annals_engine::joining::JoinError;
+use annals_engine::usage::AllowanceError;
 use annals_model::ModelError;
 use annals_store::history::HistoryError;
 use annals_store::memory::MemoryError;
@@ -62,6 +63,15 @@ impl TurnError {
     /// Returns true if another run took the chat over.
     pub(crate) fn is_lease_lost(&self) -> bool {
         matches!(self, Self::History(HistoryError::LeaseLost))
+    }
+}
+
+impl From<AllowanceError> for TurnError {
+    fn from(error: AllowanceError) -> Self {
+        match error {
+            AllowanceError::History(error) => error.into(),
+            AllowanceError::People(error) => error.into(),
+        }
     }
 }
 

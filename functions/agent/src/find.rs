@@ -7,6 +7,7 @@ use annals_core::context::{context, records_of_turn};
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
 use annals_core::trace::Step;
+use annals_engine::usage::Allowance;
 use annals_store::history::turn::{Ending, Lease, OpenTurn};
 use annals_store::history::{ContextRead, HistoryError};
 
@@ -49,6 +50,7 @@ pub(crate) async fn find(
     let mut summaries = Summaries::default();
     let mut captured: Option<Ending> = None;
     let mut offered: Option<Offered> = None;
+    let mut allowance: Option<Allowance> = None;
     loop {
         let reading = agent.recorder.begin(Step::Read);
         let mut seen = agent.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
@@ -61,7 +63,7 @@ pub(crate) async fn find(
         }
         let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
         if let Next::End { turn, command } = next {
-            return Ok(find_stopped(lease, turn, &command, seen.records, unstored)?);
+            return find_stopped(agent, lease, turn, &command, seen.records, unstored).await;
         }
         if let Next::Answer { turn, .. } = &next {
             announce(agent, typing, &lease, turn, &seen.records);
@@ -102,6 +104,16 @@ pub(crate) async fn find(
         }
         let asks_model = !sends && turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
         if !has_reply && asks_model {
+            if allowance.is_none()
+                && let Some(asked) = newest_covered(&records, &turn)
+            {
+                allowance = Some(agent.allowance(&lease.chat, asked).await?);
+            }
+            if let Some((quota, until)) = allowance.as_ref().and_then(Allowance::reached) {
+                let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
+                let turn = ClaimedTurn::new(lease, turn, records)?;
+                return Ok(Found { task: Task::Refuse { turn, quota, until }, ending, leaves_more });
+            }
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
             let own = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
             let budget = prepare(agent, &lease, &own, &mut offered).await;
@@ -110,7 +122,8 @@ pub(crate) async fn find(
             }
         }
         let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
-        let turn = ClaimedTurn::new(lease, turn, records)?;
+        let allowance = allowance.unwrap_or_default();
+        let turn = ClaimedTurn { allowance, ..ClaimedTurn::new(lease, turn, records)? };
         return Ok(Found { task: task_of(turn, offered.unwrap_or_default(), from), ending, leaves_more });
     }
 }
@@ -129,19 +142,24 @@ fn task_of(turn: ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Task {
 }
 
 /// Returns the task to end `turn`, which the `/stop` at `command` has stopped, or first what the `unstored` reply answers.
-fn find_stopped(
+async fn find_stopped(
+    agent: &Agent,
     lease: Lease,
     turn: OpenTurn,
     command: &SortKey,
     records: Vec<Record>,
     unstored: Option<&Unstored>,
-) -> Result<Found, HistoryError> {
+) -> Result<Found, TurnError> {
     let answered = unstored.and_then(|unstored| unstored.answered(&lease.head, &turn));
     let unstored = unstored.filter(|_| answered.is_some()).cloned();
     let turn = answered.unwrap_or(turn);
     let command = records.iter().find(|record| record.key == *command);
     let command_id = command.map(|record| record.message_id.to_string()).unwrap_or_default();
-    let task = Task::End(StoppedTurn { turn: ClaimedTurn::new(lease, turn, records)?, command_id, unstored });
+    let mut turn = ClaimedTurn::new(lease, turn, records)?;
+    if unstored.is_some() {
+        turn.read_allowance(agent).await?;
+    }
+    let task = Task::End(StoppedTurn { turn, command_id, unstored });
     Ok(Found { task, ending: Ending::default(), leaves_more: true })
 }
 
@@ -192,7 +210,9 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     let own = records_of_turn(&records, &turn.covers, at, &policy);
     let mut offered = offer(agent, chat, &own).await;
     offered.select(head, agent.view.window);
-    let turn = ClaimedTurn::new(lease.clone(), turn, records)?;
+    let mut turn = ClaimedTurn::new(lease.clone(), turn, records)?;
+    // A reply that is begun is finished, whatever is left.
+    turn.read_allowance(agent).await?;
     let paused = Box::new(PausedReply::new(reply, forms, Some(&resumed)));
     Ok(Some(Task::Resume { turn, offered, paused }))
 }

@@ -9,6 +9,7 @@ use annals_channel::settings::DeliveryConfig;
 use annals_engine::delivery::Deliverer;
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
+use annals_engine::usage::UsageConfig;
 use annals_io::tls;
 use annals_model::Models;
 use annals_runtime::aws;
@@ -29,6 +30,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let env = settings.env();
     let (config, quiet) = (AgentConfig::from_env(env, None)?, reply_quiet(env)?);
     let (delivery, tools) = (DeliveryConfig::from_env(env)?, ToolsSetting::from_env(env)?);
+    let usage = Arc::new(UsageConfig::from_env(env)?);
     let queue = env.required("ANNALS_QUEUE_URL")?;
     let platforms = platforms(env, &delivery, &clock)?;
 
@@ -45,6 +47,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         live: if delivery.stream_replies { Live::on() } else { Live::default() },
         stream_replies: delivery.stream_replies,
         quiet,
+        usage,
         ..Agent::new(history, models, &config)
     };
     let shared = Arc::new((agent, queue));

@@ -3,6 +3,8 @@
 use annals_core::approval;
 use annals_core::context::{Context, Policy, context, records_of_turn};
 use annals_core::language::Language;
+use annals_core::limits::Quota;
+use annals_core::media;
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Kind, Record};
@@ -11,6 +13,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
 use annals_core::trace::Trace;
 use annals_engine::live::ReplyStart;
+use annals_engine::usage::Allowance;
 use annals_store::history::turn::{Ending, Lease, OpenTurn, Resumed};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
@@ -42,6 +45,15 @@ pub(crate) enum Task {
         offered: Offered,
         /// The earliest message that the queue named, if the records are read from there.
         from: Option<SortKey>,
+    },
+    /// Store a notice that a limit of usage is reached, and send it.
+    Refuse {
+        /// The turn.
+        turn: ClaimedTurn,
+        /// The limit.
+        quota: Quota,
+        /// Time from which there are replies again.
+        until: Timestamp,
     },
     /// Carry out a `/compact`, store the notice and send it.
     Compact(ClaimedTurn),
@@ -123,6 +135,8 @@ pub(crate) struct ClaimedTurn {
     pub(crate) records: Vec<Record>,
     /// The newest covered message: the reply answers it, and follows it in the history.
     pub(crate) newest: Record,
+    /// The usage that is left, and that the reply is counted with.
+    pub(crate) allowance: Allowance,
 }
 
 impl ClaimedTurn {
@@ -131,7 +145,7 @@ impl ClaimedTurn {
         let newest = newest_covered(&records, &turn).cloned().ok_or_else(|| HistoryError::Missing {
             key: turn.covers.last().map(ToString::to_string).unwrap_or_default(),
         })?;
-        Ok(Self { lease, turn, records, newest })
+        Ok(Self { lease, turn, records, newest, allowance: Allowance::default() })
     }
 
     /// Returns the turn as listeners are told of it.
@@ -225,14 +239,29 @@ impl ClaimedTurn {
         Ok(history.commit(&self.lease, &self.turn).await?)
     }
 
-    /// Commits to the turn, and stores its reply or notice.
+    /// Reads the usage that is left for the sender of the newest message, in this chat.
+    pub(crate) async fn read_allowance(&mut self, agent: &Agent) -> Result<(), TurnError> {
+        self.allowance = agent.allowance(&self.lease.chat, &self.newest).await?;
+        Ok(())
+    }
+
+    /// Commits to the turn, and stores its reply or notice. The usage of a reply is counted, and a limit that is near is told
+    /// at its end.
     pub(crate) async fn put_reply(
         &mut self,
         agent: &Agent,
         kind: Kind,
-        message: UiMessage,
+        mut message: UiMessage,
     ) -> Result<ReplyAppended, TurnError> {
         self.commit(&agent.history).await?;
+        let used = agent.usage.used(&message.metadata);
+        let near = if message.has_open_call() { Vec::new() } else { self.allowance.near(used) };
+        let counts = self.allowance.additions(used, !near.is_empty());
+        if !counts.is_empty() {
+            let texts = self.texts(agent.language);
+            let lines = near.iter().map(|quota| media::note(format!("\n{}", texts.limit_near(quota))));
+            message.parts.extend(lines);
+        }
         let newest = &self.newest;
         let is_covered = |record: &&Record| {
             !record.key.hangs_on_reply()
@@ -252,6 +281,7 @@ impl ClaimedTurn {
             covered_until: self.records.iter().filter(is_covered).map(|record| record.expires_at).collect(),
             revision: newest.replaces_from().map_or(0, |_| newest.revision()),
             trace: self.take_trace(agent),
+            counts,
         };
         Ok(agent.history.append_reply(&self.lease.chat, reply).await?)
     }
@@ -262,7 +292,8 @@ impl ClaimedTurn {
         agent.recorder.take().map(|trace| Trace { before, ..trace })
     }
 
-    /// Stores the form of `reply` after `form`. If it is there already, another run has stored it, and continues.
+    /// Stores the form of `reply` after `form`, and counts the usage since that. If it is there already, another run has
+    /// stored it, and continues.
     pub(crate) async fn put_form(
         &self,
         agent: &Agent,
@@ -271,7 +302,9 @@ impl ClaimedTurn {
         message: UiMessage,
     ) -> Result<Record, TurnError> {
         let (history, trace) = (&agent.history, self.take_trace(agent));
-        match history.append_reply_form(reply, form.revision() + 1, message, trace).await? {
+        let used = |message: &UiMessage| agent.usage.used(&message.metadata);
+        let counts = self.allowance.additions(used(&message).since(used(&form.message)), false);
+        match history.append_reply_form(reply, form.revision() + 1, message, trace, &counts).await? {
             ReplyAppended::Stored(form) => Ok(form),
             ReplyAppended::Present(_) => {
                 self.confirm(history).await?;

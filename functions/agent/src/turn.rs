@@ -18,7 +18,7 @@ use annals_store::history::turn::{Claim, Ending, Lease};
 use futures::future::pending;
 
 use crate::agent::Agent;
-use crate::answer::{answer, answer_compact_command, answer_for_operator};
+use crate::answer::{answer, answer_compact_command, answer_for_operator, refuse};
 use crate::deliver::deliver;
 use crate::error::{TurnError, Undone};
 use crate::find::{announce, are_answered, find};
@@ -210,6 +210,11 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
         Task::Answer { mut turn, offered, from } => {
             let feed = begin(&turn);
             let reply = Box::pin(answer(agent, &mut turn, offered, from, attempt, until, &feed)).await?;
+            (turn, reply, 0, feed)
+        }
+        Task::Refuse { mut turn, quota, until } => {
+            let feed = begin(&turn);
+            let reply = refuse(agent, &mut turn, &quota, until).await?;
             (turn, reply, 0, feed)
         }
         Task::Compact(mut turn) => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use annals_channel::settings::{agent_id, dm_scope, language, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::settings::{MemoryConfig, ViewConfig, admins};
-use annals_engine::usage::Prices;
+use annals_engine::usage::UsageConfig;
 use annals_http::chat::Web;
 use annals_http::settings::{HttpConfig, HttpResponses};
 use annals_http::{Http, router};
@@ -36,7 +36,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         .with_language(language(env)?)
         .with_time_zone(view.time_zone)
         .with_memory(memory.is_on)
-        .with_prices(Prices::from_env(env)?);
+        .with_usage(Arc::new(UsageConfig::from_env(env)?));
     let web = Web::buffered(ingress.clone());
     let http = Http::deployed(config, ingress, web, view, memory, clock);
     let router = reporter.of_router(router(http));

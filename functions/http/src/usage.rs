@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
+use annals_core::limits::key_of;
 use annals_core::sort_key::Timestamp;
 use annals_engine::usage::{ChatUsage, Spent, Total, day_of, of_chat, start_of_day};
 use annals_runtime::problem::Problem;
@@ -78,12 +79,7 @@ impl By {
         match self {
             Self::Chat => Some(chat.to_string()),
             Self::Person => spent.person.clone(),
-            Self::Key => match chat.place() {
-                Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => Some(key_name.clone()),
-                // The direct chat of `<keyName>/<userId>`.
-                Place::Direct { user_id, .. } => user_id.split_once('/').map(|(key, _)| key.to_owned()),
-                _ => None,
-            },
+            Self::Key => key_of(chat).map(str::to_owned),
             Self::Model => Some(spent.model.clone()),
             Self::Day => Some(day_of(spent.ts)),
         }

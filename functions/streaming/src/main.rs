@@ -11,7 +11,7 @@ use annals_channel::settings::{dm_scope, links};
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
-use annals_engine::usage::Prices;
+use annals_engine::usage::UsageConfig;
 use annals_http::chat::Web;
 use annals_http::settings::HttpConfig;
 use annals_http::{Http, router};
@@ -43,7 +43,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
     let approvers = Approvers { admins: admins.into(), platforms: None };
-    let prices = Prices::from_env(env)?;
+    let usage = Arc::new(UsageConfig::from_env(env)?);
     let ingress = |queue| {
         Ingress::new(history.clone(), queue, config.agent_id.clone())
             .with_metrics(metrics.clone())
@@ -52,7 +52,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
             .with_language(config.language)
             .with_time_zone(config.view.time_zone)
             .with_memory(config.memory.is_on)
-            .with_prices(prices.clone())
+            .with_usage(Arc::clone(&usage))
     };
     let live = Live::on();
     let models = Models::new(&config.model, &clock, Some(&aws), &metrics)?;
@@ -61,6 +61,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         servers,
         metrics: metrics.clone(),
         live: live.clone(),
+        usage: Arc::clone(&usage),
         ..Agent::new(history.clone(), models, &config)
     };
     let agent = Arc::new(agent);

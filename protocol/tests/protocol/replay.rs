@@ -273,5 +273,6 @@ fn reply(turn: Turn, kind: Kind) -> history::Reply {
         revision: 0,
         covered_until: Vec::new(),
         trace: None,
+        counts: Vec::new(),
     }
 }

@@ -23,6 +23,7 @@
 //! - [`time_marks`]: the date and time in a request to a model; [`time_zone`]: names of time zones
 //! - [`title`]: titles of chats
 //! - [`command`]: `/new`, `/compact`, `/help` and the others
+//! - [`limits`]: tokens and cost that people, chats and keys may use in a day
 //! - [`language`]: the language that a person is answered in; [`texts`]: what the bot itself says, in each
 //! - [`tokens`]: estimates of tokens
 //! - [`trace`]: the steps of a turn, and their times
@@ -42,6 +43,7 @@ pub mod compaction;
 pub mod context;
 pub mod draft;
 pub mod language;
+pub mod limits;
 pub mod markup;
 pub mod media;
 pub mod memory;

@@ -80,6 +80,8 @@ pub enum Notice {
     Stopped,
     /// In place of a reply that was stopped before its first word.
     StoppedUnanswered,
+    /// A limit of usage is reached.
+    LimitReached,
 }
 
 /// The origin of a forwarded message.

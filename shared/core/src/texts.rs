@@ -13,6 +13,7 @@ pub mod zh;
 use std::fmt::Debug;
 
 use crate::command::name::CommandName;
+use crate::limits::Quota;
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
@@ -178,6 +179,12 @@ pub trait Texts: Debug + Sync {
     fn spent_today(&self, by: Whose, spent: &Spending) -> String;
     /// Says what was spent in the last days, in the conversation or by the person.
     fn spent_lately(&self, by: Whose, days: u64, spent: &Spending) -> String;
+    /// Says, in place of a reply, that a limit is reached, and from when on there are replies again.
+    fn limit_reached(&self, quota: &Quota, until: &str) -> String;
+    /// Says, in a reply, how much is used of a limit that is near.
+    fn limit_near(&self, quota: &Quota) -> String;
+    /// Says how much is left of a limit.
+    fn limit_left(&self, quota: &Quota) -> String;
     /// Says that only this many messages are counted.
     fn spending_is_cut(&self, messages: usize) -> String;
 

@@ -49,7 +49,7 @@ use annals_store::queue::{QueueError, Turn, TurnQueue};
 
 use crate::delivery::Deliverer;
 use crate::scheduling::Scheduling;
-use crate::usage::{self, Prices};
+use crate::usage::{self, Allowance, AllowanceError, Prices, UsageConfig};
 
 use self::answered::Answered;
 pub use self::approvers::{Approvers, refused};
@@ -73,7 +73,7 @@ pub struct Ingress {
     people: People,
     dm_scope: DmScope,
     links: Arc<Links>,
-    prices: Arc<Prices>,
+    usage: Arc<UsageConfig>,
     language: Option<Language>,
     time_zone: TimeZone,
     metrics: Metrics,
@@ -103,6 +103,15 @@ pub enum IngressError {
     /// A command was carried out, but its confirmation was not sent. The next delivery sends it.
     #[error("failed to send the confirmation of a command: {0}")]
     Confirmation(DeliveryError),
+}
+
+impl From<AllowanceError> for IngressError {
+    fn from(error: AllowanceError) -> Self {
+        match error {
+            AllowanceError::History(error) => error.into(),
+            AllowanceError::People(error) => error.into(),
+        }
+    }
 }
 
 /// Result of a command.
@@ -148,7 +157,7 @@ impl Ingress {
             people,
             dm_scope,
             links,
-            prices: Arc::default(),
+            usage: Arc::default(),
             language: None,
             time_zone: TimeZone::UTC,
             metrics,
@@ -195,16 +204,16 @@ impl Ingress {
         Ok(Language::of_records(page.records.iter(), &draft.user_id).texts())
     }
 
-    /// Sets the prices of models (`MODEL_PRICES`), for `/usage`.
+    /// Sets prices and limits (`MODEL_PRICES`, `LIMITS`), for `/usage`.
     #[must_use]
-    pub fn with_prices(mut self, prices: Prices) -> Self {
-        self.prices = Arc::new(prices);
+    pub fn with_usage(mut self, usage: Arc<UsageConfig>) -> Self {
+        self.usage = usage;
         self
     }
 
     /// Returns the prices of models.
     pub fn prices(&self) -> &Prices {
-        &self.prices
+        &self.usage.prices
     }
 
     /// Sets whether memory is on (`MEMORY`).
@@ -386,6 +395,7 @@ impl Ingress {
                 revision: 0,
                 covered_until: Vec::new(),
                 trace: None,
+                counts: Vec::new(),
             },
             is_stop: answered.notice == Some(Notice::Stopped),
             text: answered.text,
@@ -448,7 +458,11 @@ impl Ingress {
             Command::Usage => {
                 let now = self.history.clock().now();
                 let person = draft.sender();
-                Some(usage::told(&self.history, &draft.chat, &person, now, &self.prices, texts).await?)
+                let UsageConfig { prices, .. } = &*self.usage;
+                let links = self.dm_scope == DmScope::User;
+                let (history, chat) = (&self.history, &draft.chat);
+                let allowance = Allowance::read(&self.usage, history, chat, &person, links).await?;
+                Some(usage::told(history, chat, &person, now, prices, &allowance, texts).await?)
             }
             Command::Remind { step } => Some(self.remind(draft, step, appended, texts).await?),
             Command::Stop => return Ok(Some(self.stop(draft, appended, texts).await?)),

@@ -8,6 +8,7 @@ use annals_channel::settings::{DmScope, agent_id, dm_scope, language, time_zone}
 use annals_core::chat_settings::MAX_REPLY_QUIET;
 use annals_core::context::Policy;
 use annals_core::language::Language;
+use annals_core::limits::LIMITS;
 use annals_core::media;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_core::time_zone::TimeZone;
@@ -18,7 +19,7 @@ pub use annals_model::settings::model_names;
 pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 /// Settings of the agent's answers.
-pub const SETTINGS: [Setting; 8] = [
+pub const SETTINGS: [Setting; 9] = [
     Setting::optional("SYSTEM_PROMPT", "any text, sent verbatim with each question"),
     SESSION_MODE,
     CONTEXT_WINDOW,
@@ -27,6 +28,7 @@ pub const SETTINGS: [Setting; 8] = [
     MEMORY,
     CAPTURE_GROUP_MEMORY,
     REPLY_QUIET,
+    LIMITS,
 ];
 
 const SESSION_MODE: Setting = Setting::new(

@@ -1,8 +1,10 @@
 //! Tokens and money, derived from the replies in a history: [`Spent`], one reply's, and [`Total`], a sum. Nothing is stored for
-//! it beside what each reply holds, so there is no second truth.
+//! it beside what each reply holds, so there is no second truth. Limits, which hold over many chats, have counters: [`Allowance`].
 //!
 //! Counted are the requests for replies, as the provider counts them; not those for summaries and memories, and not one that
 //! was cut off.
+
+mod allowance;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use annals_core::texts::{Spending, Texts, Whose, thousands};
 use annals_model::Usage;
 use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Position};
 
+pub use allowance::{Allowance, AllowanceError, UsageConfig};
 pub use annals_model::prices::Prices;
 
 /// Maximum number of records of a chat that are read for its usage: the newest of the range.
@@ -140,6 +143,7 @@ pub async fn told(
     person: &str,
     now: Timestamp,
     prices: &Prices,
+    allowance: &Allowance,
     texts: &dyn Texts,
 ) -> Result<String, HistoryError> {
     let today = start_of_day(now);
@@ -164,6 +168,7 @@ pub async fn told(
     if is_cut {
         lines.push(texts.spending_is_cut(MAX_RECORDS));
     }
+    lines.extend(allowance.quotas().map(|quota| texts.limit_left(&quota)));
     Ok(lines.join("\n"))
 }
 

@@ -59,6 +59,11 @@ impl Prices {
         Ok(Self(read.collect::<Result<_, _>>()?))
     }
 
+    /// Returns true if no price is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the cost of `usage` by the model of this name; `None` if its price is not known.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         let price = self.0.get(model)?;

@@ -12,7 +12,7 @@ use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::receiving::Receiver;
 use annals_engine::settings::{admins, memory_is_on};
-use annals_engine::usage::Prices;
+use annals_engine::usage::UsageConfig;
 use annals_io::clock::Clock;
 
 use crate::process::{FunctionError, Process, run};
@@ -65,6 +65,6 @@ pub fn ingress<P: Platform + 'static>(
         .with_language(settings.language)
         .with_time_zone(time_zone(env)?)
         .with_memory(memory_is_on(env)?)
-        .with_prices(Prices::from_env(env)?);
+        .with_usage(Arc::new(UsageConfig::from_env(env)?));
     Ok((ingress, deliverer))
 }

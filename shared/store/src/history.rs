@@ -33,6 +33,7 @@
 //! - [`stop`]: the command `/stop`; `takeover.rs`: chats that an operator has; `chat_settings.rs`: settings of one chat
 //! - [`due`]: the chats that the compactor must visit
 //! - `schedules.rs`: what chats are to say, or to be asked, at a time
+//! - [`counters`]: usage by day, for limits
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
 //! - `fields.rs`: the stored fields of a record; `item.rs`: a record as an item; `table.rs`: DynamoDB
 //! - `bucket.rs`: S3; `bodies.rs`: large messages; `media.rs`: images that people sent
@@ -43,6 +44,7 @@ mod archived;
 mod bodies;
 mod bucket;
 mod chat_settings;
+pub mod counters;
 mod cursor;
 pub mod directory;
 pub mod due;

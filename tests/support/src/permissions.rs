@@ -17,7 +17,7 @@ use super::template::{TEMPLATE, properties};
 const CALLS: [(&str, &str, &str, &str); 32] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
-    ("anchored", "put_anchored", "dynamodb:ConditionCheckItem", "Table.Arn"),
+    ("anchored", "put_together", "dynamodb:ConditionCheckItem", "Table.Arn"),
     ("table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("table", "Table::get_batch", "dynamodb:BatchGetItem", "Table.Arn"),

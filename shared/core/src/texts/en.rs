@@ -2,6 +2,7 @@
 
 use super::{CommandOption, FilesNotShown, NotShown, Spending, TerminalText, Texts, Whose, thousands};
 use crate::command::name::CommandName;
+use crate::limits::{Amount, Quota, Scope};
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
@@ -339,6 +340,30 @@ impl Texts for En {
             Whose::Yours => format!("Yours in the last {days} days: {}", shown(spent)),
         }
     }
+    fn limit_reached(&self, quota: &Quota, until: &str) -> String {
+        let who = match quota.scope {
+            Scope::Person => "You have",
+            Scope::Chat => "This conversation has",
+            Scope::Key => "This application has",
+        };
+        format!("{who} used up today's limit of {}. I answer again from {until}.", amount(quota.limit))
+    }
+    fn limit_near(&self, quota: &Quota) -> String {
+        let who = match quota.scope {
+            Scope::Person => "You have",
+            Scope::Chat => "This conversation has",
+            Scope::Key => "This application has",
+        };
+        format!("{who} used {} of today's limit of {}.", number(quota.used), amount(quota.limit))
+    }
+    fn limit_left(&self, quota: &Quota) -> String {
+        let whose = match quota.scope {
+            Scope::Person => "you",
+            Scope::Chat => "this conversation",
+            Scope::Key => "this application",
+        };
+        format!("Today's limit for {whose}: {} of {} left", number(quota.left()), amount(quota.limit))
+    }
     fn spending_is_cut(&self, messages: usize) -> String {
         format!("Only the newest {messages} messages are counted.")
     }
@@ -485,6 +510,20 @@ impl Texts for En {
     }
     fn in_room(&self, room: &str, person: &str) -> String {
         format!("room {room}, as {person}")
+    }
+}
+
+fn number(amount: Amount) -> String {
+    match amount {
+        Amount::Tokens(tokens) => thousands(tokens),
+        Amount::Cost(cost) => format!("{cost:.4}"),
+    }
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Tokens(_) => format!("{} tokens", number(amount)),
+        Amount::Cost(_) => format!("{} in cost", number(amount)),
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::command::Command;
 use crate::command::name::CommandName;
 use crate::language::Language;
+use crate::limits::{Amount, Scope};
 
 /// Longest text of a message on Discord, the strictest platform; and of a note that Telegram shows above a pressed button.
 const MAX_MESSAGE: usize = 2_000;
@@ -157,6 +158,14 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
             spent_lately(whose, 30, &some(Some("0.0123"), 0)),
             spent_lately(whose, 30, &some(Some("0.0123"), 2)),
         );
+    }
+    let quota = |scope, limit| Quota { scope, limit, used: limit };
+    for quota in [
+        quota(Scope::Person, Amount::Tokens(u64::from(number))),
+        quota(Scope::Chat, Amount::Cost(f64::from(number))),
+        quota(Scope::Key, Amount::Tokens(1)),
+    ] {
+        add!(limit_reached(&quota, words), limit_near(&quota), limit_left(&quota));
     }
     for kind in EntryKind::ALL {
         add!(entry(words, kind, None), entry(words, kind, Some(tool)));

@@ -2,6 +2,7 @@
 
 use super::{CommandOption, FilesNotShown, NotShown, Spending, TerminalText, Texts, Whose, thousands};
 use crate::command::name::CommandName;
+use crate::limits::{Amount, Quota, Scope};
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
@@ -335,6 +336,18 @@ impl Texts for Zh {
             Whose::Yours => format!("其中你最近 {days} 天：{}", shown(spent)),
         }
     }
+    fn limit_reached(&self, quota: &Quota, until: &str) -> String {
+        let (whose, limit) = (whose_limit(quota.scope), amount(quota.limit));
+        format!("{whose}今天的限额（{limit}）已用完。{until} 起我会继续回答。")
+    }
+    fn limit_near(&self, quota: &Quota) -> String {
+        let (whose, limit) = (whose_limit(quota.scope), amount(quota.limit));
+        format!("{whose}今天的限额为 {limit}，已用 {}。", number(quota.used))
+    }
+    fn limit_left(&self, quota: &Quota) -> String {
+        let (whose, limit) = (whose_limit(quota.scope), amount(quota.limit));
+        format!("{whose}今天的限额为 {limit}，还剩 {}", number(quota.left()))
+    }
     fn spending_is_cut(&self, messages: usize) -> String {
         format!("只统计了最新的 {messages} 条消息。")
     }
@@ -472,6 +485,28 @@ impl Texts for Zh {
     }
     fn in_room(&self, room: &str, person: &str) -> String {
         format!("房间 {room}，身份 {person}")
+    }
+}
+
+fn whose_limit(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Person => "你",
+        Scope::Chat => "这个对话",
+        Scope::Key => "这个应用",
+    }
+}
+
+fn number(amount: Amount) -> String {
+    match amount {
+        Amount::Tokens(tokens) => thousands(tokens),
+        Amount::Cost(cost) => format!("{cost:.4}"),
+    }
+}
+
+fn amount(amount: Amount) -> String {
+    match amount {
+        Amount::Tokens(_) => format!("{} 个 token", number(amount)),
+        Amount::Cost(_) => format!("{} 的费用", number(amount)),
     }
 }
 

@@ -5,6 +5,7 @@ use annals_core::record::{Kind, Record};
 use annals_core::recording;
 use annals_core::sort_key::SortKey;
 
+use super::counters::Addition;
 use super::item::{self, MessageAttribute};
 use super::table::{Anchor, Anchored, Item, Update, Written, number};
 use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
@@ -29,18 +30,23 @@ impl History {
     /// Puts any record, unless its key is taken. Registers its chat in the index of due chats (see [`due`]) if this
     /// process has not done so for a while; that is part of the put, and costs one write unit more.
     pub(super) async fn put(&self, record: &Record) -> Result<Written, HistoryError> {
-        self.put_beside(record, false).await
+        self.put_beside(record, false, &[]).await
     }
 
-    /// [`History::put`]; with `is_registered`, another record has registered the chat already.
+    /// [`History::put`], together with what it `counts`; with `is_registered`, another record has registered the chat already.
     pub(super) async fn put_beside(
         &self,
         record: &Record,
         is_registered: bool,
+        counts: &[Addition],
     ) -> Result<Written, HistoryError> {
         let mut item = self.item_of(record).await?;
         let registers = !is_registered && self.register(&mut item, record);
-        let written = self.table.put_new(item).await?;
+        let written = if counts.is_empty() {
+            self.table.put_new(item).await?
+        } else {
+            self.table.put_counted(item, counts).await?
+        };
         // If it was refused, nothing of this item is stored.
         if registers && matches!(written, Written::Done(_)) {
             self.registry.remember(&record.chat, record.sent_at);

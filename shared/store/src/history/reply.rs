@@ -12,6 +12,7 @@ use annals_core::trace::Trace;
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::append::Outcome;
+use super::counters::Addition;
 use super::table::{Anchor, Anchored, Written};
 use super::{History, HistoryError, later_expiry};
 
@@ -44,6 +45,8 @@ pub struct Reply {
     pub covered_until: Vec<Option<i64>>,
     /// The steps of the turn.
     pub trace: Option<Trace>,
+    /// The usage that it adds to counters, if it is stored.
+    pub counts: Vec<Addition>,
 }
 
 /// The reply that a place holds after an append.
@@ -63,7 +66,7 @@ impl History {
         let key = if reply.covers.is_empty() { reply.follows.notice() } else { reply.follows.reply() };
         let what = if reply.is_notice { "notice" } else { "reply" };
         let message_id = reply.follows_id.derived(what);
-        let Reply { revision, covers, trace, .. } = reply;
+        let Reply { revision, covers, trace, counts, .. } = reply;
         let answer = Answer { revision, covers, delivery_failure: None, trace };
         let details = if reply.is_notice { Details::Notice(answer) } else { Details::Reply(answer) };
         let own = self.agents_record(chat, key, message_id, (details, reply.channel), reply.message);
@@ -84,20 +87,21 @@ impl History {
         // The message's own entry comes due D/2 after it or later; see `due`.
         let is_registered =
             reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
-        match self.put_beside(&record, is_registered).await? {
+        match self.put_beside(&record, is_registered, &counts).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }
     }
 
     /// Appends the `number`th later form of `reply`, from 1: its continuation after an approval, with the steps of the turn
-    /// that continued it. One place takes one form.
+    /// that continued it, and the usage that it adds to counters. One place takes one form.
     pub async fn append_reply_form(
         &self,
         reply: &Record,
         number: u32,
         message: UiMessage,
         trace: Option<Trace>,
+        counts: &[Addition],
     ) -> Result<ReplyAppended, HistoryError> {
         let answer = Answer { revision: number, trace, ..Answer::default() };
         let what = (Details::Reply(answer), reply.channel);
@@ -112,7 +116,7 @@ impl History {
                 message,
             )
         };
-        match self.put(&record).await? {
+        match self.put_beside(&record, false, counts).await? {
             Written::Done(_) => Ok(ReplyAppended::Stored(record)),
             Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
         }

@@ -1,4 +1,4 @@
-//! Puts that depend on another item of the same partition: one transaction.
+//! Puts that depend on another item of the same partition, or are counted: one transaction.
 
 use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -7,7 +7,8 @@ use aws_sdk_dynamodb::types::{
     TransactWriteItem, Update,
 };
 
-use super::{Item, Table, TableError, failed, number, string};
+use super::{Item, Table, TableError, Written, failed, number, string};
+use crate::history::counters::Addition;
 
 /// Maximum number of attempts at a transaction that conflicts with another one on the same items.
 const MAX_CONFLICTS: u32 = 20;
@@ -49,18 +50,56 @@ impl Table {
     /// Puts `item` unless its key is taken, and only while the item of `anchor` exists in the same partition. Costs 4
     /// write units for items under 1 KB. The SDK's idempotency token makes a repeat safe.
     pub(crate) async fn put_anchored(&self, item: Item, anchor: &Anchor) -> Result<Anchored, TableError> {
-        let items = self.transaction(item, anchor).map_err(|error| failed(OPERATION, &error))?;
+        let of_anchor = self.of_anchor(&item, anchor).map_err(|error| failed(OPERATION, &error))?;
+        let Some(mut reasons) = self.put_together(item, vec![of_anchor]).await? else {
+            return Ok(Anchored::Done);
+        };
+        // The put is the last.
+        Ok(match reasons.pop() {
+            _ if reasons.iter().any(is_refusal) => Anchored::Gone,
+            put => Anchored::Taken(put.and_then(|reason| reason.item).unwrap_or_default()),
+        })
+    }
+
+    /// Puts `item` unless its key is taken, and adds what it `counts` to counters if it does. Costs 2 write units for each
+    /// item under 1 KB. The SDK's idempotency token makes a repeat safe.
+    pub(crate) async fn put_counted(&self, item: Item, counts: &[Addition]) -> Result<Written, TableError> {
+        let updates = counts.iter().map(|addition| addition.update(&self.name)).collect::<Result<_, _>>();
+        let updates = updates.map_err(|error| failed(OPERATION, &error))?;
+        Ok(match self.put_together(item, updates).await? {
+            None => Written::Done(Item::new()),
+            Some(mut reasons) => {
+                Written::Refused(reasons.pop().and_then(|reason| reason.item).unwrap_or_default())
+            }
+        })
+    }
+
+    /// Puts `item` in one transaction with what is `beside` it, unless its key is taken or a condition does not hold: then it
+    /// returns a reason for each, the last of which is the put's. A conflict with another transaction is repeated.
+    async fn put_together(
+        &self,
+        item: Item,
+        mut beside: Vec<TransactWriteItem>,
+    ) -> Result<Option<Vec<CancellationReason>>, TableError> {
+        let put = Put::builder()
+            .table_name(&self.name)
+            .set_item(Some(item))
+            .condition_expression("attribute_not_exists(pk)")
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .build()
+            .map_err(|error| failed(OPERATION, &error))?;
+        beside.push(TransactWriteItem::builder().put(put).build());
         let mut conflicts = 0;
         loop {
             let request = self
                 .client
                 .transact_write_items()
-                .set_transact_items(Some(items.clone()))
+                .set_transact_items(Some(beside.clone()))
                 .return_consumed_capacity(ReturnConsumedCapacity::Total);
             let error = match Box::pin(request.send()).await {
                 Ok(output) => {
                     self.meter.wrote(output.consumed_capacity().first());
-                    return Ok(Anchored::Done);
+                    return Ok(None);
                 }
                 Err(SdkError::ServiceError(failure)) => failure.into_err(),
                 Err(other) => return Err(failed(OPERATION, &other)),
@@ -69,16 +108,9 @@ impl Table {
                 return Err(failed(OPERATION, &error));
             };
             self.meter.refused();
-            let mut reasons = canceled.cancellation_reasons.clone().unwrap_or_default().into_iter();
-            let (anchored, put) = (reasons.next(), reasons.next());
-            let is_refused = |reason: &Option<CancellationReason>| {
-                reason.as_ref().and_then(CancellationReason::code) == Some("ConditionalCheckFailed")
-            };
-            if is_refused(&anchored) {
-                return Ok(Anchored::Gone);
-            }
-            if is_refused(&put) {
-                return Ok(Anchored::Taken(put.and_then(|reason| reason.item).unwrap_or_default()));
+            let reasons = canceled.cancellation_reasons.clone().unwrap_or_default();
+            if reasons.iter().any(is_refusal) {
+                return Ok(Some(reasons));
             }
             conflicts += 1;
             if conflicts >= MAX_CONFLICTS {
@@ -87,7 +119,8 @@ impl Table {
         }
     }
 
-    fn transaction(&self, item: Item, anchor: &Anchor) -> Result<Vec<TransactWriteItem>, BuildError> {
+    /// Returns the part of a transaction that depends on the anchor of `item`.
+    fn of_anchor(&self, item: &Item, anchor: &Anchor) -> Result<TransactWriteItem, BuildError> {
         let partition = item.get("pk").cloned().unwrap_or_else(|| string(""));
         let key = Item::from([("pk".to_owned(), partition), ("sk".to_owned(), string(&anchor.sk))]);
         let (condition, mut values) = match (anchor.sent_at, anchor.fires) {
@@ -122,12 +155,10 @@ impl Table {
                 .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()));
             TransactWriteItem::builder().condition_check(check.build()?)
         };
-        let put = Put::builder()
-            .table_name(&self.name)
-            .set_item(Some(item))
-            .condition_expression("attribute_not_exists(pk)")
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .build()?;
-        Ok(vec![exists.build(), TransactWriteItem::builder().put(put).build()])
+        Ok(exists.build())
     }
+}
+
+fn is_refusal(reason: &CancellationReason) -> bool {
+    reason.code() == Some("ConditionalCheckFailed")
 }
