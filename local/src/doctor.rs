@@ -8,7 +8,8 @@
 //!
 //! If one of the stack's names is set (`ANNALS_TABLE`, `ANNALS_BUCKET`, `ANNALS_QUEUE_URL`), it checks AWS, with the credentials
 //! of the environment; otherwise the data directory of the local program. It changes nothing, but for a file in the data
-//! directory that it deletes again, prints no secret, and continues after a fault.
+//! directory that it deletes again, prints no secret, and continues after a fault. The words are in the language of the locale;
+//! verdicts, names of checks and errors of other systems are the same in each.
 
 mod clocks;
 mod disk;
@@ -21,7 +22,8 @@ mod stack;
 
 use std::io::Write;
 
-use annals_channel::finding::{Finding, Verdict};
+use annals_channel::finding::{Finding, Verdict, Words};
+use annals_core::language::Language;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::environment::{process_env, process_names};
@@ -35,21 +37,26 @@ use self::settings::ValidSettings;
 use crate::errors::chain;
 use crate::settings::misspelt;
 
-/// Checks everything, and prints a line for each check. Fails if there is a fault. `colours` are for a terminal.
-pub async fn doctor(clock: Clock, colours: bool, out: &mut impl Write) -> anyhow::Result<()> {
+/// Checks everything, and prints a line for each check, in `language`. Fails if there is a fault. `colours` are for a
+/// terminal.
+pub async fn doctor(
+    clock: Clock,
+    language: Language,
+    colours: bool,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     let mut faults = 0;
     let report = |findings: Vec<Finding>| -> std::io::Result<()> {
         for finding in findings {
             faults += usize::from(finding.verdict == Verdict::Fault);
-            finding::print(&finding, colours, out)?;
+            finding::print(&finding, language, colours, out)?;
         }
         out.flush()
     };
     check(&clock, false, report).await?;
     match faults {
         0 => Ok(()),
-        1 => bail!("1 fault"),
-        faults => bail!("{faults} faults"),
+        faults => bail!(Words::Faults(faults).text(language)),
     }
 }
 
@@ -86,14 +93,15 @@ async fn check(
     let env = match &settings {
         Ok(settings) => settings.env(),
         Err(error) => {
-            report(vec![Finding::fault("secrets", error.to_string())])?;
+            report(vec![Finding::fault("secrets", Words::Error(error.to_string()))])?;
             own
         }
     };
 
     let (findings, found) = settings::check(env, is_stack);
     report(findings)?;
-    report(misspelt(process_names()).into_iter().map(|words| Finding::warning("settings", words)).collect())?;
+    let misspelt = misspelt(process_names()).into_iter();
+    report(misspelt.map(|words| Finding::warning("settings", words)).collect())?;
     let ValidSettings { channels, channel_settings, model } = &found;
     match &aws {
         Some(aws) if is_stack => stack::check(env, aws, &mut report).await?,
@@ -107,7 +115,7 @@ async fn check(
     for (name, channel) in channels {
         report(match channel {
             Some(channel) => channel.check(channel_settings.as_ref(), clock).await,
-            None => vec![Finding::none(*name, "not set up")],
+            None => vec![Finding::none(*name, Words::NotSetUp)],
         })?;
     }
     report(relay::check(env, aws.as_ref().filter(|_| is_stack), clock).await)?;
@@ -120,5 +128,5 @@ async fn check(
 async fn credentials(aws: &SdkConfig) -> Vec<Finding> {
     let Some(provider) = aws.credentials_provider() else { return Vec::new() };
     let given = provider.provide_credentials().await;
-    given.err().map(|error| Finding::fault("credentials", chain(&error))).into_iter().collect()
+    given.err().map(|error| Finding::fault("credentials", Words::Error(chain(&error)))).into_iter().collect()
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use annals_channel::settings::channel_settings;
 use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::language::Language;
 use annals_core::settings::Env;
 use annals_engine::settings::ViewConfig;
 use annals_io::clock::Clock;
@@ -283,7 +284,7 @@ async fn start(arguments: Arguments, file: Option<&'static str>) -> ExitCode {
     telemetry::init_terminal(matches!(arguments.command, Some(Command::Chat { .. })), colours);
     if !matches!(arguments.command, Some(Command::Doctor)) {
         for warning in settings::misspelt(process_names()) {
-            eprintln!("annals: {warning}");
+            eprintln!("annals: {}", warning.text(Language::En));
         }
     }
     // On the heap, since the future is as large as those of all commands together.
@@ -334,7 +335,9 @@ async fn run_other(
         }
         Some(Command::Doctor) => {
             let out = std::io::stdout();
-            doctor(clock, tty::has_colours(env, &out), &mut out.lock()).await
+            // An invalid `LANGUAGE` is one of the faults.
+            let language = tty::language(env).unwrap_or(Language::En);
+            doctor(clock, language, tty::has_colours(env, &out), &mut out.lock()).await
         }
         Some(Command::Setup { channel }) => setup::setup(env, &channel, &mut std::io::stdout()).await,
         Some(Command::Import { files, chat, bot }) => import_files(&files, chat, bot, env, clock).await,

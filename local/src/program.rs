@@ -10,6 +10,7 @@ use annals_agent::mcp::Servers;
 use annals_channel::local::Clients;
 use annals_compactor::Compactor;
 use annals_core::chat_key::ChatKey;
+use annals_core::language::Language;
 use annals_discord_relay::{DiscordHost, relay};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Approvers, Ingress};
@@ -32,7 +33,7 @@ use annals_runtime::telemetry;
 use annals_store::history::History;
 use anyhow::{Context, anyhow};
 use axum::extract::Request;
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{ACCEPT_LANGUAGE, AUTHORIZATION};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -321,10 +322,12 @@ fn read_outbox(outbox: &FileOutbox, keys: &[ApiKey], headers: &HeaderMap) -> Res
     Err(Problem::unauthorized("the outbox needs an admin's API key, as 'Authorization: Bearer <key>'"))
 }
 
-/// Returns the results of the checks of `doctor` to a caller with an admin key of `keys`.
+/// Returns the results of the checks of `doctor`, in the language of `Accept-Language`, to a caller with an admin key of `keys`.
 async fn read_status(status: &Status, keys: &[ApiKey], headers: &HeaderMap) -> Result<Response, Problem> {
     if is_admin(keys, headers) {
-        return Ok(Json(status.read().await).into_response());
+        let wanted = headers.get(ACCEPT_LANGUAGE).and_then(|header| header.to_str().ok());
+        let wanted = wanted.and_then(Language::most_wanted).and_then(Language::of_tag);
+        return Ok(Json(status.read(wanted.unwrap_or(Language::En)).await).into_response());
     }
     Err(Problem::unauthorized("the status needs an admin's API key, as 'Authorization: Bearer <key>'"))
 }

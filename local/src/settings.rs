@@ -1,5 +1,6 @@
 //! The settings of everything that this program runs, and variables whose names look like misspelt ones.
 
+use annals_channel::finding::Words;
 use annals_core::settings::Setting;
 
 /// The sections of `docs/settings.md`: their titles, and the settings of the crates that read them.
@@ -35,16 +36,16 @@ pub fn all() -> impl Iterator<Item = &'static Setting> {
 }
 
 /// Returns a warning for each of the variables `names` that looks like a misspelt setting.
-pub fn misspelt(names: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut warnings: Vec<String> = names
+pub fn misspelt(names: impl IntoIterator<Item = String>) -> Vec<Words> {
+    let mut names: Vec<String> = names.into_iter().collect();
+    names.sort_unstable();
+    names
         .into_iter()
         .filter_map(|name| {
             let setting = closest(&name)?;
-            Some(format!("{name} is set, which is not a setting: did you mean {setting}?"))
+            Some(Words::Misspelt { name, setting })
         })
-        .collect();
-    warnings.sort_unstable();
-    warnings
+        .collect()
 }
 
 /// Returns the setting that `name` is probably meant to be.
@@ -62,10 +63,13 @@ fn closest(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use annals_core::language::Language;
+
     use super::*;
 
     fn warned(names: &str) -> Vec<String> {
-        misspelt(names.split_whitespace().map(str::to_owned))
+        let warnings = misspelt(names.split_whitespace().map(str::to_owned));
+        warnings.iter().map(|words| words.text(Language::En)).collect()
     }
 
     #[test]

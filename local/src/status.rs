@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Verdict, Words};
+use annals_core::language::Language;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use serde::Serialize;
@@ -15,19 +16,27 @@ use crate::doctor::own_findings;
 /// Time for which results are returned again, since the checks send requests to platforms and models.
 const LIFETIME: Duration = Duration::from_secs(15);
 
-/// Results of the checks.
+/// Results of the checks, in a language.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Checked {
     checked_at: Timestamp,
-    findings: Arc<[Finding]>,
+    findings: Vec<FindingView>,
+}
+
+/// A finding in a language.
+#[derive(Clone, Debug, Serialize)]
+struct FindingView {
+    check: String,
+    verdict: Verdict,
+    words: String,
 }
 
 /// The last results.
 #[derive(Debug)]
 pub(crate) struct Status {
     clock: Clock,
-    last: Mutex<Option<Checked>>,
+    last: Mutex<Option<(Timestamp, Arc<[Finding]>)>>,
 }
 
 impl Status {
@@ -36,18 +45,31 @@ impl Status {
         Self { clock, last: Mutex::new(None) }
     }
 
-    /// Returns results that are at most [`LIFETIME`] old. Callers at the same time wait for the same checks.
-    pub(crate) async fn read(&self) -> Checked {
+    /// Returns results that are at most [`LIFETIME`] old, in `language`.
+    pub(crate) async fn read(&self, language: Language) -> Checked {
+        let (checked_at, findings) = self.findings().await;
+        let findings = findings.iter().map(|Finding { check, verdict, words }| FindingView {
+            check: check.clone(),
+            verdict: *verdict,
+            words: words.text(language),
+        });
+        Checked { checked_at, findings: findings.collect() }
+    }
+
+    /// Returns the last results, or new ones. Callers at the same time wait for the same checks.
+    async fn findings(&self) -> (Timestamp, Arc<[Finding]>) {
         let mut last = self.last.lock().await;
-        if let Some(checked) = &*last
-            && self.clock.now().since(checked.checked_at) < LIFETIME
+        if let Some((checked_at, findings)) = &*last
+            && self.clock.now().since(*checked_at) < LIFETIME
         {
-            return checked.clone();
+            return (*checked_at, Arc::clone(findings));
         }
         let (clock, runtime) = (self.clock.clone(), Handle::current());
         // On a thread of its own, since a source of settings does not move between threads.
         let made = tokio::task::spawn_blocking(move || runtime.block_on(own_findings(&clock))).await;
-        let findings = made.unwrap_or_else(|error| vec![Finding::fault("status", error.to_string())]).into();
-        last.insert(Checked { checked_at: self.clock.now(), findings }).clone()
+        let failed =
+            |error: tokio::task::JoinError| vec![Finding::fault("status", Words::Error(error.to_string()))];
+        let findings = made.unwrap_or_else(failed).into();
+        last.insert((self.clock.now(), findings)).clone()
     }
 }

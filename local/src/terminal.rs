@@ -30,9 +30,8 @@ mod wire;
 
 use std::io::{IsTerminal, Read};
 
-use annals_channel::settings::{agent_id, language};
+use annals_channel::settings::agent_id;
 use annals_core::chat_key::ChatKey;
-use annals_core::language::Language;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use anyhow::Context;
@@ -80,7 +79,7 @@ pub async fn chat(plan: Plan, env: Env<'_>, clock: Clock) -> anyhow::Result<bool
         colours: tty::has_colours(env, &std::io::stdout()),
         can_move: tty::can_move(env, &std::io::stdout()),
         is_terminal: has_screen,
-        texts: own_language(env)?.texts(),
+        texts: tty::language(env)?.texts(),
     };
     let message = match message {
         Some(message) => message,
@@ -107,13 +106,6 @@ pub async fn chat(plan: Plan, env: Env<'_>, clock: Clock) -> anyhow::Result<bool
     }
     let session = open(elsewhere, room, name, env, clock).await?;
     Box::pin(once::say(session, message.trim_end(), style)).await
-}
-
-/// Returns the language of the terminal's own texts: `LANGUAGE`, or else that of the locale.
-fn own_language(env: Env<'_>) -> anyhow::Result<Language> {
-    let locale = || ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| env.optional(name));
-    let of_locale = || locale().and_then(|locale| Language::of_tag(&locale));
-    Ok(language(env)?.or_else(of_locale).unwrap_or(Language::En))
 }
 
 /// Connects `user` to a program.

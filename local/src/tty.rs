@@ -2,7 +2,9 @@
 
 use std::io::IsTerminal;
 
-use annals_core::settings::Env;
+use annals_channel::settings::language as fixed_language;
+use annals_core::language::Language;
+use annals_core::settings::{ConfigError, Env};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Returns true if output to `stream` may have colours: on a terminal that is not dumb, unless `NO_COLOR` is set.
@@ -13,6 +15,13 @@ pub fn has_colours(env: Env<'_>, stream: &impl IsTerminal) -> bool {
 /// Returns true if output on `stream` may be overwritten, as spinners do: on a terminal that is not dumb.
 pub fn can_move(env: Env<'_>, stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && env.optional("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Returns the language of texts on the terminal: `LANGUAGE`, or else that of the locale.
+pub fn language(env: Env<'_>) -> Result<Language, ConfigError> {
+    let locale = || ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| env.optional(name));
+    let of_locale = || locale().and_then(|locale| Language::of_tag(&locale));
+    Ok(fixed_language(env)?.or_else(of_locale).unwrap_or(Language::En))
 }
 
 /// Replaces control characters other than line breaks and tabs, which could control the terminal.

@@ -67,7 +67,12 @@ for (const [locale, name, title, colorScheme, width] of [['en-GB', 'API key', 'S
     }
     const findings = page.locator('.finding');
     await findings.first().waitFor();
-    assert.match(await findings.first().innerText(), /model\s+.* refused the request with 401: check MODEL_API_KEY/);
+    const refused = locale === 'zh-CN' ? /model\s+.* 拒绝了请求（401）：请检查 MODEL_API_KEY/ : /model\s+.* refused the request with 401: check MODEL_API_KEY/;
+    assert.match(await findings.first().innerText(), refused);
+    if (locale === 'zh-CN') {
+      const words = await page.locator('.finding .plain').allInnerTexts();
+      assert.deepEqual(words.filter(text => !/\p{Script=Han}/u.test(text)), [app.folder], 'all but the path of the data is Chinese');
+    }
     const { violations } = await new AxeBuilder({ page }).analyze();
     assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), []);
     assert(!(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)), 'nothing is wider than the screen');

@@ -243,6 +243,28 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
 }
 
 #[tokio::test]
+async fn in_a_chinese_locale_the_same_is_found_and_told_in_chinese() {
+    let stack = Stack::start().await;
+    let mut settings = stack.settings();
+    settings.retain(|(name, _)| *name != "MODEL_API_KEY");
+    settings.push(("MODEL_API_KEY", "another-one".into()));
+    let (_, english) = stack.lines(&settings).await;
+    settings.push(("LANG", "zh_CN.UTF-8".into()));
+    let (code, chinese) = stack.lines(&settings).await;
+    let start = |lines: &[String]| lines.iter().map(|line| line[..27].to_owned()).collect::<Vec<_>>();
+    assert_eq!(start(&chinese), start(&english));
+    let is_han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
+    let same: Vec<&str> =
+        chinese.iter().filter(|line| !line.contains(is_han)).map(|line| line[7..27].trim_end()).collect();
+    assert_eq!(same, ["bucket encryption", "telegram bot", "discord app", "discord address"], "{chinese:#?}");
+    let fault = faults(&chinese).into_iter().find(|fault| fault.starts_with("model")).unwrap();
+    assert!(code == 1 && fault.ends_with("拒绝了请求（401）：请检查 MODEL_API_KEY"), "{fault}");
+    // `LANGUAGE` goes before the locale.
+    settings.push(("LANGUAGE", "en".into()));
+    assert_eq!(stack.lines(&settings).await.1, english);
+}
+
+#[tokio::test]
 async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     let stack = Stack::start().await;
     stack.discord.grant_message_content();

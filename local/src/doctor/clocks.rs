@@ -1,6 +1,6 @@
 //! Compares the clock with those of services: signatures, session times and the expiry of tokens depend on it.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use std::time::{Duration, UNIX_EPOCH};
 
 use annals_core::sort_key::Timestamp;
@@ -25,24 +25,20 @@ pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clo
     services.extend(channels.map(str::to_owned));
     services.extend(settings.model.valid().and_then(address));
     let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
-        return vec![Finding::fault("clock", "failed to create an HTTP client")];
+        return vec![Finding::fault("clock", Words::NoHttpClient)];
     };
     let mut findings = Vec::new();
     for service in &services {
         let Some((host, skew)) = skew(&client, service, clock).await else { continue };
-        if skew.unsigned_abs() > MAX_SKEW.as_secs() {
-            let side = if skew > 0 { "ahead of" } else { "behind" };
-            let words = format!(
-                "{} s {side} {host}: set the system's clock, by NTP (timedatectl set-ntp true)",
-                skew.unsigned_abs()
-            );
-            findings.push(Finding::fault("clock", words));
+        let secs = skew.unsigned_abs();
+        findings.push(if secs > MAX_SKEW.as_secs() {
+            Finding::fault("clock", Words::ClockWrong { secs, is_ahead: skew > 0, host })
         } else {
-            findings.push(Finding::ok("clock", format!("within {} s of {host}", skew.unsigned_abs().max(1))));
-        }
+            Finding::ok("clock", Words::ClockOk { secs: secs.max(1), host })
+        });
     }
     if findings.is_empty() {
-        findings.push(Finding::none("clock", "no service to compare it with is set up, or none answers"));
+        findings.push(Finding::none("clock", Words::ClockUnknown));
     }
     findings
 }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use indicatif::BinaryBytes;
 
 /// Size of the file that is written. More than a file system stores beside a file's name.
@@ -13,28 +13,23 @@ const WRITTEN: usize = 64 * 1024;
 const LEAST: u64 = 64 * 1024 * 1024;
 const LITTLE: u64 = 1024 * 1024 * 1024;
 
-const REMEDY: &str = "delete or move other files, or stop Annals, move the folder to a larger disk and set ANNALS_DATA_DIR to it";
-
 /// Writes a file to `dir`, which exists, reads it back and deletes it; and checks the free space.
 pub(super) fn check(dir: &Path) -> Finding {
     const CHECK: &str = "disk";
     let written = write_and_read(dir);
     let free = free(dir);
-    let shown = free.map(|free| format!("{} free", BinaryBytes(free))).unwrap_or_default();
+    let shown = free.map(|free| BinaryBytes(free).to_string()).unwrap_or_default();
     match (written, free) {
         (Err(error), Some(free)) if free < LEAST => {
-            Finding::fault(CHECK, format!("full ({shown}), so no message can be stored ({error}): {REMEDY}"))
+            Finding::fault(CHECK, Words::DiskFull { free: shown, error: error.to_string() })
         }
-        (Err(error), _) => Finding::fault(
-            CHECK,
-            format!("a file in {} cannot be written and read again ({error}): {REMEDY}", dir.display()),
-        ),
-        (Ok(()), Some(free)) if free < LEAST => {
-            Finding::fault(CHECK, format!("almost full ({shown}): {REMEDY}"))
+        (Err(error), _) => {
+            let dir = dir.display().to_string();
+            Finding::fault(CHECK, Words::DiskUnusable { dir, error: error.to_string() })
         }
-        (Ok(()), Some(free)) if free < LITTLE => Finding::warning(CHECK, format!("{shown}: {REMEDY}")),
-        (Ok(()), Some(_)) => Finding::ok(CHECK, format!("{shown}; a file was written and read")),
-        (Ok(()), None) => Finding::ok(CHECK, "a file was written and read"),
+        (Ok(()), Some(free)) if free < LEAST => Finding::fault(CHECK, Words::DiskAlmostFull { free: shown }),
+        (Ok(()), Some(free)) if free < LITTLE => Finding::warning(CHECK, Words::DiskLow { free: shown }),
+        (Ok(()), free) => Finding::ok(CHECK, Words::DiskOk { free: free.map(|_| shown) }),
     }
 }
 

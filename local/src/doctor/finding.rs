@@ -3,11 +3,17 @@
 use std::io::{Result, Write};
 
 use annals_channel::finding::{Finding, Verdict};
+use annals_core::language::Language;
 
 use crate::tty::printable;
 
-/// Prints `finding`. `colours` are for a terminal.
-pub(super) fn print(finding: &Finding, colours: bool, out: &mut impl Write) -> Result<()> {
+/// Prints `finding` in `language`. `colours` are for a terminal.
+pub(super) fn print(
+    finding: &Finding,
+    language: Language,
+    colours: bool,
+    out: &mut impl Write,
+) -> Result<()> {
     let (mark, colour) = match finding.verdict {
         Verdict::Ok => ("ok", "32"),
         Verdict::Warning => ("warn", "33"),
@@ -17,5 +23,5 @@ pub(super) fn print(finding: &Finding, colours: bool, out: &mut impl Write) -> R
     let mark = if colours { format!("\x1b[{colour}m{mark:<6}\x1b[0m") } else { format!("{mark:<6}") };
     // Text from other systems must stay on its line, and must not control the terminal.
     let line = |text: &str| printable(text).replace('\n', " ");
-    writeln!(out, "{mark} {:<20} {}", line(&finding.check), line(&finding.words))
+    writeln!(out, "{mark} {:<20} {}", line(&finding.check), line(&finding.words.text(language)))
 }

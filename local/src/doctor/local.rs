@@ -1,6 +1,6 @@
 //! Checks the local program: whether it runs, and its data directory.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use annals_store::settings::retention;
 
 use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
-use crate::errors::{aws_message, counted};
+use crate::errors::aws_message;
 use crate::histories::open_history;
 use crate::queue::LocalQueue;
 use crate::stores::{BUCKET, Stores, TABLE, check_writable, is_worked_on};
@@ -26,40 +26,37 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
     if let Ok(retention) = retention(env)
         && let Err(error) = open_history(&dir, retention, clock.clone()).await
     {
-        findings.push(Finding::fault("data", format!("{error:#}")));
+        findings.push(Finding::fault("data", Words::Error(format!("{error:#}"))));
         return findings;
     }
     let stores = match Stores::open(&dir).await {
         Ok(stores) => stores,
         Err(error) => {
-            findings.push(Finding::fault("data", format!("{error:#}")));
+            findings.push(Finding::fault("data", Words::Error(format!("{error:#}"))));
             return findings;
         }
     };
     // A user without write permission gets this far if the program runs.
     let is_writable = match check_writable(&dir) {
         Ok(()) => {
-            findings.push(Finding::ok("data", shown));
+            findings.push(Finding::ok("data", Words::Value(shown)));
             true
         }
         Err(error) => {
-            findings.push(Finding::fault("data", format!("{error:#}: run this as the user whose it is")));
+            findings.push(Finding::fault("data", Words::DataOfAnother { error: format!("{error:#}") }));
             false
         }
     };
     findings.extend(stack::table_shape(&stores.dynamodb, TABLE).await);
     match stores.s3.head_bucket().bucket(BUCKET).send().await {
-        Ok(_) if is_writable => findings.push(Finding::ok("bucket", "bodies and segments can be stored")),
+        Ok(_) if is_writable => findings.push(Finding::ok("bucket", Words::LocalBucket)),
         // Reported above.
         Ok(_) => {}
-        Err(error) => findings.push(Finding::fault("bucket", aws_message(&error))),
+        Err(error) => findings.push(Finding::fault("bucket", Words::Error(aws_message(&error)))),
     }
     findings.push(match LocalQueue::open(stores.dynamodb.clone(), Clock::system()).await {
-        Ok((queue, _)) => {
-            let waiting = queue.pending().len() as u64;
-            Finding::ok("queue", counted(waiting, "chat waits for an answer", "chats wait for an answer"))
-        }
-        Err(error) => Finding::fault("queue", format!("{error:#}")),
+        Ok((queue, _)) => Finding::ok("queue", Words::ChatsWait(queue.pending().len())),
+        Err(error) => Finding::fault("queue", Words::Error(format!("{error:#}"))),
     });
     findings
 }
@@ -67,30 +64,23 @@ pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
 /// Checks whether the program runs.
 pub(super) async fn program(env: Env<'_>) -> Finding {
     let Ok(config) = LocalConfig::from_env(env) else {
-        return Finding::none("program", "does not start with these settings");
+        return Finding::none("program", Words::ProgramInvalid);
     };
     let base = format!("http://{}", SocketAddr::new(config.host, config.port));
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build();
     let answer = async { client?.get(format!("{base}/health")).send().await };
     match answer.await {
         Ok(answer) if answer.status().is_success() && is_worked_on(&config.data_dir) => {
-            Finding::ok("program", format!("answers at {base}"))
+            Finding::ok("program", Words::ProgramAnswers { base })
         }
-        Ok(answer) if answer.status().is_success() => Finding::fault(
-            "program",
-            format!(
-                "the program at {base} does not work on {}: set ANNALS_DATA_DIR as that program has it, or ANNALS_PORT to \
-                 another",
-                config.data_dir.display()
-            ),
-        ),
+        Ok(answer) if answer.status().is_success() => {
+            let dir = config.data_dir.display().to_string();
+            Finding::fault("program", Words::ProgramElsewhere { base, dir })
+        }
         Ok(answer) => {
             let status = answer.status().as_u16();
-            Finding::fault(
-                "program",
-                format!("something else answers at {base} ({status}): set ANNALS_PORT to another"),
-            )
+            Finding::fault("program", Words::ProgramIsAnother { base, status })
         }
-        Err(_) => Finding::fault("program", format!("does not answer at {base}: start it with cargo run")),
+        Err(_) => Finding::fault("program", Words::ProgramSilent { base }),
     }
 }

@@ -1,6 +1,6 @@
 //! Checks that the model's endpoint answers and accepts the key. The model itself is not called, so the check is free.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use std::time::Duration;
 
 use annals_model::{HostedModel, ModelChoice, ModelSettings};
@@ -20,10 +20,10 @@ pub(super) async fn check(settings: &Checked<ModelSettings>) -> Vec<Finding> {
     let settings = match settings {
         Checked::Valid(settings) => settings,
         Checked::Unset => {
-            return vec![Finding::none("model", "MODEL is not set here: the stack's parameters have it")];
+            return vec![Finding::none("model", Words::ModelOfStack)];
         }
         Checked::Invalid => {
-            return vec![Finding::none("model", "not looked at, before the settings are right")];
+            return vec![Finding::none("model", Words::ModelNotChecked)];
         }
     };
     let own = one("model", "MODEL", settings).await;
@@ -34,42 +34,41 @@ pub(super) async fn check(settings: &Checked<ModelSettings>) -> Vec<Finding> {
 }
 
 /// Checks the model of the setting `variable`.
-async fn one(check: &'static str, variable: &str, settings: &ModelSettings) -> Finding {
+async fn one(check: &'static str, variable: &'static str, settings: &ModelSettings) -> Finding {
     let ModelChoice::Hosted(model) = &settings.choice else {
-        return Finding::ok(check, "echo, which needs nothing");
+        return Finding::ok(check, Words::ModelEcho);
     };
     let name = model.name();
     if model.may_use_aws() {
         // In AWS, to list models takes another permission than to ask one.
-        let text = format!("{name} of {}: not asked; see that it is enabled in the region", model.provider());
-        return Finding::ok(check, text);
+        let (name, provider) = (name.to_owned(), model.provider().to_owned());
+        return Finding::ok(check, Words::ModelInAws { name, provider });
     }
     let base = address(settings).unwrap_or_default();
     let answered = list(base.trim_end_matches('/'), settings, model).await;
     let base = shown_url(&base);
-    let base = base.trim_end_matches('/');
+    let base = base.trim_end_matches('/').to_owned();
     match answered {
-        Err(error) => Finding::fault(
-            check,
-            format!("{base} cannot be reached ({}): check {variable}_BASE_URL", chain(&error)),
-        ),
-        Ok((status @ (401 | 403), _)) => Finding::fault(
-            check,
-            format!("{base} refused the request with {status}: check {variable}_API_KEY"),
-        ),
+        Err(error) => {
+            let error = chain(&error);
+            Finding::fault(check, Words::ModelUnreachable { base, error, variable })
+        }
+        Ok((status @ (401 | 403), _)) => {
+            Finding::fault(check, Words::ModelRefused { base, status, variable })
+        }
         Ok((200, models)) => {
             let is_listed = models.iter().any(|id| id == name || id.split(':').next() == Some(name));
-            let missing = format!(", but it does not list the model: check {variable}");
-            let listed = if is_listed { "" } else { &missing };
-            Finding::ok(check, format!("{name} at {base}, the key is taken{listed}"))
+            let name = name.to_owned();
+            let words = if is_listed {
+                Words::ModelOk { name, base }
+            } else {
+                Words::ModelUnlisted { name, base, variable }
+            };
+            Finding::ok(check, words)
         }
         // Some servers do not list their models.
-        Ok((404 | 405, _)) => {
-            Finding::ok(check, format!("{base} answers; it has no list of models to check name and key by"))
-        }
-        Ok((status, _)) => {
-            Finding::fault(check, format!("{base} answers {status}: see its provider's status page"))
-        }
+        Ok((404 | 405, _)) => Finding::ok(check, Words::ModelUncheckable { base }),
+        Ok((status, _)) => Finding::fault(check, Words::ModelFails { base, status }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks whether a relay of Discord's gateway runs, by which ordinary messages arrive.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
@@ -30,12 +30,8 @@ pub(super) async fn check(env: Env<'_>, aws: Option<&SdkConfig>, clock: &Clock) 
         _ => return Vec::new(),
     };
     vec![match RelayStore::beside(&history, &config.application_id).status().await {
-        Ok(status) if status.runs_until.is_some() => Finding::ok(CHECK, "runs"),
-        Ok(_) => Finding::none(
-            CHECK,
-            "none runs, so only commands arrive, and no messages: cargo run has one, a stack with DiscordRelay=on, or a \
-             container",
-        ),
+        Ok(status) if status.runs_until.is_some() => Finding::ok(CHECK, Words::RelayRuns),
+        Ok(_) => Finding::none(CHECK, Words::RelayMissing),
         Err(_) => return Vec::new(),
     }]
 }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, KeysOf, Words};
 use annals_channel::settings::Settings as ChannelSettings;
 use annals_channel::settings::{access, channel_settings};
-use annals_core::access::OPEN_WITH_TOOLS;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::settings::{AgentConfig, MemoryConfig, ToolsSetting, ViewConfig};
 use annals_http::settings::{api_keys, deployed_api_keys};
@@ -59,7 +58,7 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
     for entry in channels::local() {
         let channel = read!((entry.from_env)(env));
         let is_set_up = channel.as_ref().is_some_and(|channel| channel.is_set_up());
-        states.push(format!("{} {}", entry.about.platform, if is_set_up { "set up" } else { "not set up" }));
+        states.push((entry.about.platform, is_set_up));
         channels.push((entry.about.channel.as_str(), channel));
     }
     let channel_settings = read!(channel_settings(env));
@@ -80,27 +79,21 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
     }
 
     let mut findings = if faults.is_empty() {
-        let model = match agent.as_ref().map(|agent| &agent.model) {
-            Some(ModelSettings { choice, fallback: Some(fallback), .. }) => {
-                format!("MODEL {choice}, MODEL_FALLBACK {}", fallback.choice)
-            }
-            Some(ModelSettings { choice, .. }) => format!("MODEL {choice}"),
-            None => "MODEL not set here".to_owned(),
-        };
+        let model = agent.as_ref().map(|agent| agent.model.choice.to_string());
+        let fallback = agent.as_ref().and_then(|agent| agent.model.fallback.as_ref());
+        let fallback = fallback.map(|fallback| fallback.choice.to_string());
         let keys = match keys {
-            Some(keys) => format!("API keys: {}", keys.len()),
-            None if is_stack => "API keys not set here".to_owned(),
-            None if channels.iter().flat_map(|(_, channel)| channel).any(|channel| channel.is_set_up()) => {
-                "the data directory's API key".to_owned()
-            }
-            None => "the development API key".to_owned(),
+            Some(keys) => KeysOf::Setting(keys.len()),
+            None if is_stack => KeysOf::Stack,
+            None if states.iter().any(|(_, is_set_up)| *is_set_up) => KeysOf::DataDirectory,
+            None => KeysOf::Development,
         };
-        vec![Finding::ok("settings", format!("{model}, {}, {keys}", states.join(", ")))]
+        vec![Finding::ok("settings", Words::Settings { model, fallback, channels: states, keys })]
     } else {
-        faults.iter().map(|error| Finding::fault("settings", error.to_string())).collect()
+        faults.iter().map(|error| Finding::fault("settings", Words::Error(error.to_string()))).collect()
     };
     if tools.is_some() && access.is_some_and(|access| access.is_open()) {
-        findings.push(Finding::warning("access", OPEN_WITH_TOOLS));
+        findings.push(Finding::warning("access", Words::OpenWithTools));
     }
     let model = match agent {
         Some(agent) => Checked::Valid(agent.model),

@@ -76,13 +76,27 @@ pub fn prober() -> reqwest::Result<Client> {
     Client::builder().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()
 }
 
+/// Reason why a probe failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unreachable {
+    /// It took too long.
+    #[error("nothing answers there in time")]
+    Late,
+    /// Nothing listens there.
+    #[error("no connection can be made to it")]
+    NoConnection,
+    /// The answer ended early.
+    #[error("no whole answer comes from it")]
+    BrokenOff,
+}
+
 /// Returns the reason why a probe failed.
-pub fn unreachable(error: &reqwest::Error) -> &'static str {
+pub fn unreachable(error: &reqwest::Error) -> Unreachable {
     if error.is_timeout() {
-        "nothing answers there in time"
+        Unreachable::Late
     } else if error.is_connect() {
-        "no connection can be made to it"
+        Unreachable::NoConnection
     } else {
-        "no whole answer comes from it"
+        Unreachable::BrokenOff
     }
 }

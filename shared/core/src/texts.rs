@@ -5,7 +5,8 @@
 //! - [`en`], [`zh`]: the languages. A further one is a file like these, and a variant of
 //!   [`Language`](crate::language::Language), whose matches the compiler then names.
 //!
-//! Texts are Markdown. What callers of the API, operators and models are told is English and is not here.
+//! Texts are Markdown. What callers of the API and models are told is English and is not here; what `doctor` finds is in
+//! `annals_channel::finding`.
 
 pub mod en;
 pub mod zh;

@@ -1,11 +1,10 @@
 //! Checks the bucket.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration};
 
-use super::table::unknown;
 use crate::errors::aws_message;
 
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
@@ -17,17 +16,15 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
         // The answer to HEAD has no message.
         let status = error.raw_response().map(|answer| answer.status().as_u16());
         let words = match status {
-            Some(404) => "there is none of this name: check ANNALS_BUCKET".to_owned(),
-            Some(403) => {
-                "the credentials may not see it (s3:ListBucket), or it is another account's".to_owned()
-            }
-            Some(301) => "it is in another region: set AWS_REGION to the stack's".to_owned(),
-            _ => format!("{}; check ANNALS_BUCKET, the region and the credentials", aws_message(&error)),
+            Some(404) => Words::BucketMissing,
+            Some(403) => Words::BucketForbidden,
+            Some(301) => Words::BucketElsewhere,
+            _ => Words::BucketFailed { error: aws_message(&error) },
         };
         return vec![Finding::fault(format!("bucket {name}"), words)];
     }
     vec![
-        Finding::ok(format!("bucket {name}"), "can be reached"),
+        Finding::ok(format!("bucket {name}"), Words::BucketOk),
         public_access(&client, name).await,
         encryption(&client, name).await,
     ]
@@ -51,23 +48,20 @@ async fn public_access(client: &Client, name: &str) -> Finding {
                 .iter()
                 .all(|is_on| *is_on == Some(true))
             });
-            Finding::of(
-                CHECK,
-                is_blocked,
-                "public access is blocked",
-                format!("may be opened to the public: {remedy}"),
-            )
+            Finding::of(CHECK, is_blocked, Words::BucketPrivate, Words::BucketPublic { remedy })
         }
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
-            Finding::fault(CHECK, format!("may be opened to the public: {remedy}"))
+            Finding::fault(CHECK, Words::BucketPublic { remedy })
         }
-        Err(error) => Finding::fault(CHECK, unknown(&aws_message(&error), "s3:GetBucketPublicAccessBlock")),
+        Err(error) => {
+            let (error, action) = (aws_message(&error), "s3:GetBucketPublicAccessBlock");
+            Finding::fault(CHECK, Words::Unchecked { error, action })
+        }
     }
 }
 
 async fn encryption(client: &Client, name: &str) -> Finding {
     const CHECK: &str = "bucket encryption";
-    let remedy = "deploy infra/template.yaml";
     match client.get_bucket_encryption().bucket(name).send().await {
         Ok(answer) => {
             let rules = answer
@@ -79,13 +73,16 @@ async fn encryption(client: &Client, name: &str) -> Finding {
                 .find_map(|rule| rule.apply_server_side_encryption_by_default())
                 .map(ServerSideEncryptionByDefault::sse_algorithm);
             match algorithm {
-                Some(algorithm) => Finding::ok(CHECK, algorithm.as_str()),
-                None => Finding::fault(CHECK, format!("off: {remedy}")),
+                Some(algorithm) => Finding::ok(CHECK, Words::Value(algorithm.as_str().to_owned())),
+                None => Finding::fault(CHECK, Words::BucketUnencrypted),
             }
         }
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
-            Finding::fault(CHECK, format!("off: {remedy}"))
+            Finding::fault(CHECK, Words::BucketUnencrypted)
         }
-        Err(error) => Finding::fault(CHECK, unknown(&aws_message(&error), "s3:GetEncryptionConfiguration")),
+        Err(error) => {
+            let (error, action) = (aws_message(&error), "s3:GetEncryptionConfiguration");
+            Finding::fault(CHECK, Words::Unchecked { error, action })
+        }
     }
 }

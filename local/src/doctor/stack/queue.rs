@@ -1,6 +1,6 @@
 //! Checks the queue, and its dead-letter queue.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use std::collections::HashMap;
 
 use annals_agent::LEASE;
@@ -19,40 +19,31 @@ pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
     let queue = format!("queue {name}");
     let attributes = match attributes(&client, url).await {
         Ok(attributes) => attributes,
-        Err(error) => {
-            let remedy = "check ANNALS_QUEUE_URL, the region and the credentials (sqs:GetQueueAttributes)";
-            return vec![Finding::fault(queue, format!("{error}; {remedy}"))];
-        }
+        Err(error) => return vec![Finding::fault(queue, Words::QueueFailed { error })],
     };
     let of = |name: &QueueAttributeName| attributes.get(name).map(String::as_str);
-    let waiting = of(&QueueAttributeName::ApproximateNumberOfMessages).unwrap_or("0");
-    let running = of(&QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or("0");
+    let waiting = of(&QueueAttributeName::ApproximateNumberOfMessages).unwrap_or("0").to_owned();
+    let running = of(&QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or("0").to_owned();
     let mut findings = vec![Finding::of(
         &queue,
         of(&QueueAttributeName::FifoQueue) == Some("true"),
-        format!("FIFO; {waiting} turns wait, {running} run"),
-        "not FIFO, so two runs of a chat may meet: check ANNALS_QUEUE_URL, its name ends in .fifo",
+        Words::QueueOk { waiting, running },
+        Words::QueueNotFifo,
     )];
     let is_high = of(&QueueAttributeName::DeduplicationScope) == Some("messageGroup")
         && of(&QueueAttributeName::FifoThroughputLimit) == Some("perMessageGroupId");
-    let remedy = "deploy infra/template.yaml";
-    findings.push(Finding::of(
-        "queue throughput",
-        is_high,
-        "high: limits count for each chat",
-        format!("limits count for all chats together, 300 turns a second: {remedy}"),
-    ));
+    findings.push(Finding::of("queue throughput", is_high, Words::ThroughputHigh, Words::ThroughputLow));
     let visibility = of(&QueueAttributeName::VisibilityTimeout).and_then(|secs| secs.parse::<u64>().ok());
-    let (visibility, lease) = (visibility.unwrap_or_default(), LEASE.as_secs());
+    let (secs, lease) = (visibility.unwrap_or_default(), LEASE.as_secs());
+    let remedy = format!(
+        "aws sqs set-queue-attributes --queue-url {url} --attributes VisibilityTimeout={}",
+        lease + 60
+    );
     findings.push(Finding::of(
         "queue visibility",
-        visibility > lease,
-        format!("{visibility} s, over the agent's {lease} s"),
-        format!(
-            "{visibility} s, and a run may take {lease} s, so turns are delivered while they run: aws sqs \
-             set-queue-attributes --queue-url {url} --attributes VisibilityTimeout={}",
-            lease + 60
-        ),
+        secs > lease,
+        Words::VisibilityOk { secs, lease },
+        Words::VisibilityShort { secs, lease, remedy },
     ));
     findings.push(dead_letters(&client, of(&QueueAttributeName::RedrivePolicy)).await);
     findings
@@ -63,8 +54,7 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
     let policy: Option<Value> = policy.and_then(|policy| serde_json::from_str(policy).ok());
     let arn = policy.as_ref().and_then(|policy| policy["deadLetterTargetArn"].as_str());
     let Some(arn) = arn else {
-        let words = "there is no queue for them, so what cannot be read is tried for two weeks: deploy infra/template.yaml";
-        return Finding::fault(CHECK, words);
+        return Finding::fault(CHECK, Words::NoDeadLetters);
     };
     // arn:aws:sqs:<region>:<account>:<name>
     let (account, name) = match arn.split(':').collect::<Vec<_>>()[..] {
@@ -75,7 +65,8 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
     let url = match found {
         Ok(found) => found.queue_url.unwrap_or_default(),
         Err(error) => {
-            return Finding::fault(CHECK, format!("{name}: {} (sqs:GetQueueUrl)", aws_message(&error)));
+            let error = format!("{name}: {} (sqs:GetQueueUrl)", aws_message(&error));
+            return Finding::fault(CHECK, Words::Error(error));
         }
     };
     match attributes(client, &url).await {
@@ -84,15 +75,14 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
                 attributes.get(&QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str);
             let most =
                 policy.as_ref().map(|policy| policy["maxReceiveCount"].to_string()).unwrap_or_default();
-            let most = most.trim_matches('"');
-            let words = format!("none, of what failed {most} times");
-            let bad = format!(
-                "{count} turns that failed {most} times: find the cause in the agent's log, then aws sqs \
-                 start-message-move-task --source-arn {arn}"
-            );
-            Finding::of(CHECK, count == "0", words, bad)
+            let most = most.trim_matches('"').to_owned();
+            let some =
+                Words::DeadLetters { count: count.to_owned(), most: most.clone(), arn: arn.to_owned() };
+            Finding::of(CHECK, count == "0", Words::DeadLettersNone { most }, some)
         }
-        Err(error) => Finding::fault(CHECK, format!("{name}: {error} (sqs:GetQueueAttributes)")),
+        Err(error) => {
+            Finding::fault(CHECK, Words::Error(format!("{name}: {error} (sqs:GetQueueAttributes)")))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Checks the table.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use annals_store::history::due::{DUE_AT, DUE_SHARD, INDEX};
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -28,17 +28,18 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
     findings.push(Finding::of(
         "table billing",
         mode == Some(&BillingMode::PayPerRequest),
-        "on demand",
-        format!(
-            "provisioned, so writes are refused beyond it: aws dynamodb update-table --table-name {name} --billing-mode \
-             PAY_PER_REQUEST"
-        ),
+        Words::BillingOnDemand,
+        Words::BillingProvisioned {
+            remedy: format!("aws dynamodb update-table --table-name {name} --billing-mode PAY_PER_REQUEST"),
+        },
     ));
     findings.push(Finding::of(
         "table deletion",
         table.deletion_protection_enabled() == Some(true),
-        "protected",
-        format!("not protected: aws dynamodb update-table --table-name {name} --deletion-protection-enabled"),
+        Words::Protected,
+        Words::Unprotected {
+            remedy: format!("aws dynamodb update-table --table-name {name} --deletion-protection-enabled"),
+        },
     ));
     findings
 }
@@ -54,11 +55,8 @@ pub(in crate::doctor) async fn shape(client: &Client, name: &str) -> Vec<Finding
 async fn describe(client: &Client, name: &str) -> Result<TableDescription, Finding> {
     let check = format!("table {name}");
     match client.describe_table().table_name(name).send().await {
-        Ok(described) => described.table.ok_or_else(|| Finding::fault(check, "AWS does not describe it")),
-        Err(error) => {
-            let remedy = "check ANNALS_TABLE, the region and the credentials (dynamodb:DescribeTable)";
-            Err(Finding::fault(check, format!("{}; {remedy}", aws_message(&error))))
-        }
+        Ok(described) => described.table.ok_or_else(|| Finding::fault(check, Words::TableUnknown)),
+        Err(error) => Err(Finding::fault(check, Words::TableFailed { error: aws_message(&error) })),
     }
 }
 
@@ -77,19 +75,12 @@ fn of_shape(table: &TableDescription, name: &str) -> Vec<Finding> {
     let text = ScalarAttributeType::S;
     let keys = [("pk", KeyType::Hash, text.clone()), ("sk", KeyType::Range, text.clone())];
     let is_active = table.table_status() == Some(&TableStatus::Active);
-    let status = table.table_status().map_or("unknown", TableStatus::as_str);
+    let status = table.table_status().map_or("unknown", TableStatus::as_str).to_owned();
     let check = format!("table {name}");
     let first = if is(table.key_schema(), keys) {
-        Finding::of(
-            &check,
-            is_active,
-            "active, with pk and sk",
-            format!("is {status}: wait until it is ACTIVE"),
-        )
+        Finding::of(&check, is_active, Words::TableActive, Words::TableInState { status })
     } else {
-        let words =
-            "its keys are not pk and sk, both strings: this is no table of Annals, check ANNALS_TABLE";
-        Finding::fault(check, words)
+        Finding::fault(check, Words::TableOfAnother)
     };
     let due = [(DUE_SHARD, KeyType::Hash, text), (DUE_AT, KeyType::Range, ScalarAttributeType::N)];
     let index = table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(INDEX));
@@ -98,17 +89,12 @@ fn of_shape(table: &TableDescription, name: &str) -> Vec<Finding> {
         && projection == Some(&ProjectionType::KeysOnly);
     // The local engine does not report a status.
     let is_active = index.and_then(|index| index.index_status()).is_none_or(|it| *it == IndexStatus::Active);
-    let remedy = "without it the compactor finds no chat: deploy infra/template.yaml";
     let second = if is_well {
-        Finding::of(
-            "table index",
-            is_active,
-            format!("{INDEX}, active"),
-            format!("{INDEX} is being built: wait until it is ACTIVE"),
-        )
+        let building = Words::IndexInBuilding { index: INDEX };
+        Finding::of("table index", is_active, Words::IndexActive { index: INDEX }, building)
     } else {
-        let words = format!("there is no index {INDEX} of {DUE_SHARD} and {DUE_AT}: {remedy}");
-        Finding::fault("table index", words)
+        let missing = Words::IndexMissing { index: INDEX, hash: DUE_SHARD, range: DUE_AT };
+        Finding::fault("table index", missing)
     };
     vec![first, second]
 }
@@ -118,7 +104,8 @@ async fn expiry(client: &Client, name: &str) -> Finding {
     let described = match client.describe_time_to_live().table_name(name).send().await {
         Ok(described) => described.time_to_live_description,
         Err(error) => {
-            return Finding::fault(CHECK, unknown(&aws_message(&error), "dynamodb:DescribeTimeToLive"));
+            let (error, action) = (aws_message(&error), "dynamodb:DescribeTimeToLive");
+            return Finding::fault(CHECK, Words::Unchecked { error, action });
         }
     };
     let ttl = described.as_ref();
@@ -131,9 +118,12 @@ async fn expiry(client: &Client, name: &str) -> Finding {
          Enabled=true,AttributeName={EXPIRES_AT}"
     );
     match attribute {
-        Some(EXPIRES_AT) if is_on => Finding::ok(CHECK, format!("by {EXPIRES_AT}")),
-        Some(other) if is_on => Finding::fault(CHECK, format!("by {other}, not by {EXPIRES_AT}: {remedy}")),
-        _ => Finding::fault(CHECK, format!("off, so archived records stay and cost: {remedy}")),
+        Some(EXPIRES_AT) if is_on => Finding::ok(CHECK, Words::ExpiryOn { attribute: EXPIRES_AT }),
+        Some(other) if is_on => {
+            let other = other.to_owned();
+            Finding::fault(CHECK, Words::ExpiryByAnother { other, attribute: EXPIRES_AT, remedy })
+        }
+        _ => Finding::fault(CHECK, Words::ExpiryOff { remedy }),
     }
 }
 
@@ -142,10 +132,8 @@ async fn backups(client: &Client, name: &str) -> Finding {
     let described = match client.describe_continuous_backups().table_name(name).send().await {
         Ok(described) => described.continuous_backups_description,
         Err(error) => {
-            return Finding::fault(
-                CHECK,
-                unknown(&aws_message(&error), "dynamodb:DescribeContinuousBackups"),
-            );
+            let (error, action) = (aws_message(&error), "dynamodb:DescribeContinuousBackups");
+            return Finding::fault(CHECK, Words::Unchecked { error, action });
         }
     };
     let recovery = described.as_ref().and_then(|it| it.point_in_time_recovery_description());
@@ -153,15 +141,12 @@ async fn backups(client: &Client, name: &str) -> Finding {
     Finding::of(
         CHECK,
         status == Some(&PointInTimeRecoveryStatus::Enabled),
-        "point-in-time recovery",
-        format!(
-            "point-in-time recovery is off: aws dynamodb update-continuous-backups --table-name {name} \
-             --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true"
-        ),
+        Words::BackupsOn,
+        Words::BackupsOff {
+            remedy: format!(
+                "aws dynamodb update-continuous-backups --table-name {name} --point-in-time-recovery-specification \
+                 PointInTimeRecoveryEnabled=true"
+            ),
+        },
     )
-}
-
-/// Returns the message for a check that could not be made.
-pub(super) fn unknown(error: &str, action: &str) -> String {
-    format!("could not be checked: {error} (the credentials need {action})")
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::language::Language;
 use annals_io::clock::Clock;
@@ -12,12 +12,10 @@ use reqwest::Url;
 use crate::client::{Application, Client, SendError};
 use crate::commands::commands;
 use crate::settings::DiscordConfig;
-use crate::setup;
+use crate::setup::{self, Problem};
 
 /// Longest wait if Discord limits the rate.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-const SET_UP: &str = "cargo run -- setup discord --url https://…/discord";
 
 /// Checks the application, its address, its commands and its intents.
 pub(super) async fn check(
@@ -25,24 +23,22 @@ pub(super) async fn check(
     settings: Option<&Settings>,
     clock: &Clock,
 ) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::none("discord", "not set up")] };
+    let Some(config) = config else { return vec![Finding::none("discord", Words::NotSetUp)] };
     if config.bot_token.is_none() {
-        let words = "DISCORD_BOT_TOKEN is not set: the bot answers commands alone, each for 15 minutes, and nothing \
-                     can be checked at Discord";
-        return vec![Finding::warning("discord app", words)];
+        return vec![Finding::warning("discord app", Words::DiscordNoToken)];
     }
     let client = match Client::new(config, clock.clone()) {
         Ok(client) => client.with_patience(PATIENCE),
-        Err(error) => return vec![Finding::fault("discord app", chain(&error))],
+        Err(error) => return vec![Finding::fault("discord app", Words::Error(chain(&error)))],
     };
     let application = match client.application().await {
         Ok(application) => application,
         Err(error) => return vec![Finding::fault("discord app", refused(&error))],
     };
-    let words = format!("{} ({})", application.name, application.id);
+    let name = format!("{} ({})", application.name, application.id);
     let mut findings = vec![match setup::mismatch(&application, config) {
-        None => Finding::ok("discord app", words),
-        Some(problem) => Finding::fault("discord app", problem),
+        None => Finding::ok("discord app", Words::Value(name)),
+        Some(problem) => Finding::fault("discord app", words(problem, String::new())),
     }];
     findings.push(address(&application).await);
     findings.push(match client.command_names().await {
@@ -53,35 +49,40 @@ pub(super) async fn check(
     findings
 }
 
-fn refused(error: &SendError) -> String {
+fn refused(error: &SendError) -> Words {
     match error {
         SendError::Unavailable { .. } | SendError::Unreadable { .. } => {
-            format!("{}; check DISCORD_API_BASE and the network", chain(error))
+            Words::DiscordFailed { error: chain(error) }
         }
-        error => chain(error),
+        error => Words::Error(chain(error)),
+    }
+}
+
+/// Returns the words for a problem of the settings, or of the address `url`.
+fn words(problem: Problem, url: String) -> Words {
+    match problem {
+        Problem::OtherApplication { of_token, set } => Words::DiscordOtherApplication { of_token, set },
+        Problem::OtherKey => Words::DiscordOtherKey,
+        Problem::Unreachable(why) => Words::DiscordUnreachable { url, why },
+        Problem::NotThere => Words::DiscordNotThere { url },
+        Problem::Status(status) => Words::DiscordStatus { url, status },
     }
 }
 
 async fn address(application: &Application) -> Finding {
     const CHECK: &str = "discord address";
     let Some(url) = application.interactions_endpoint_url.as_deref() else {
-        return Finding::fault(CHECK, format!("none is set for interactions: {SET_UP}"));
+        return Finding::fault(CHECK, Words::DiscordNoAddress);
     };
-    let Ok(parsed) = Url::parse(url) else { return Finding::fault(CHECK, format!("is not a URL: {SET_UP}")) };
-    let problem = match setup::probe(&parsed).await {
-        Ok(problem) => problem,
-        Err(error) => Some(error.to_string()),
-    };
+    let Ok(parsed) = Url::parse(url) else { return Finding::fault(CHECK, Words::DiscordNoUrl) };
     let shown = shown_url(url);
-    match problem {
-        Some(problem) => Finding::fault(CHECK, format!("{shown}: {problem}")),
-        None if application.event_webhooks_url.as_deref() != Some(url) => {
-            let words = format!(
-                "{shown}; webhook events do not come there, so that it is not known who removes the app"
-            );
-            Finding::warning(CHECK, format!("{words}: {SET_UP}"))
+    match setup::probe(&parsed).await {
+        Err(error) => Finding::fault(CHECK, Words::Error(format!("{shown}: {error}"))),
+        Ok(Some(problem)) => Finding::fault(CHECK, words(problem, shown)),
+        Ok(None) if application.event_webhooks_url.as_deref() != Some(url) => {
+            Finding::warning(CHECK, Words::DiscordNoEvents { url: shown })
         }
-        None => Finding::ok(CHECK, shown),
+        Ok(None) => Finding::ok(CHECK, Words::Value(shown)),
     }
 }
 
@@ -93,18 +94,13 @@ fn registered(names: &[String], language: Option<Language>) -> Finding {
         .filter(|name| !names.iter().any(|known| known == name))
         .map(str::to_owned)
         .collect();
-    let bad = format!("Discord does not know {}: {SET_UP}", missing.join(", "));
-    Finding::of(CHECK, missing.is_empty(), format!("{} registered", names.len()), bad)
+    let bad = Words::DiscordMissing { commands: missing.join(", ") };
+    Finding::of(CHECK, missing.is_empty(), Words::DiscordCommands(names.len()), bad)
 }
 
 fn intent(application: &Application, settings: Option<&Settings>) -> Finding {
     let is_always = settings.is_some_and(|settings| settings.group_activation == GroupActivation::Always);
-    let bad = "GROUP_ACTIVATION=always, but Discord withholds the text of messages that do not mention the bot: turn on \
-               the Message Content intent, on the page Bot of the application in the developer portal";
-    let good = if application.has_message_content() {
-        "the content of all messages"
-    } else {
-        "mentions, replies to the bot and direct messages"
-    };
-    Finding::of("discord intent", !is_always || application.has_message_content(), good, bad)
+    let sees_all = application.has_message_content();
+    let good = if sees_all { Words::DiscordAllContent } else { Words::DiscordOwnContent };
+    Finding::of("discord intent", !is_always || sees_all, good, Words::DiscordWithheld)
 }

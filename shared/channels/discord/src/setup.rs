@@ -6,7 +6,7 @@
 //! 4. Registers the commands.
 
 use annals_channel::settings::language;
-use annals_channel::setup::{Failure, Setup, SetupCommand, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, Unreachable, prober, unreachable};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
 use reqwest::{StatusCode, Url};
@@ -41,7 +41,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     let application = client.application().await?;
     writeln!(out, "app       {} ({})", application.name, application.id)?;
     if let Some(problem) = mismatch(&application, &config) {
-        return Err(problem.into());
+        return Err(problem.to_string().into());
     }
     if let Some(problem) = probe(&url).await? {
         return Err(format!(
@@ -80,32 +80,45 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Reason why the settings or the address do not work.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Problem {
+    #[error("DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}")]
+    OtherApplication { of_token: String, set: String },
+    #[error("DISCORD_PUBLIC_KEY is not the application's public key")]
+    OtherKey,
+    /// The address could not be probed.
+    #[error("{0}")]
+    Unreachable(Unreachable),
+    #[error(
+        "the program there was started without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY, or its tunnel does not \
+         rewrite the Host header"
+    )]
+    NotThere,
+    #[error("it answers {0} to a call without a signature; Annals answers 401")]
+    Status(u16),
+}
+
 /// Returns what differs between the application and the settings.
-pub(super) fn mismatch(application: &Application, config: &DiscordConfig) -> Option<String> {
+pub(super) fn mismatch(application: &Application, config: &DiscordConfig) -> Option<Problem> {
     if application.id != config.application_id {
-        return Some(format!(
-            "DISCORD_BOT_TOKEN is that of the application {}, and DISCORD_APPLICATION_ID is {}",
-            application.id, config.application_id
-        ));
+        let (of_token, set) = (application.id.clone(), config.application_id.clone());
+        return Some(Problem::OtherApplication { of_token, set });
     }
     let is_own = application.verify_key.eq_ignore_ascii_case(&hex::encode(config.public_key));
-    (!is_own).then(|| "DISCORD_PUBLIC_KEY is not the application's public key".to_owned())
+    (!is_own).then_some(Problem::OtherKey)
 }
 
 /// Probes whether the address refuses a call without a signature, and returns the reason if it does not.
-pub(super) async fn probe(url: &Url) -> Result<Option<String>, Failure> {
+pub(super) async fn probe(url: &Url) -> Result<Option<Problem>, Failure> {
     let request = prober()?.post(url.clone()).header("Content-Type", "application/json").body("{}");
     let answer = match request.send().await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(unreachable(&error).to_owned())),
+        Err(error) => return Ok(Some(Problem::Unreachable(unreachable(&error)))),
     };
     Ok(match answer.status() {
         StatusCode::UNAUTHORIZED => None,
-        StatusCode::FORBIDDEN => Some(
-            "the program there was started without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY, or its tunnel does not \
-             rewrite the Host header"
-                .into(),
-        ),
-        status => Some(format!("it answers {} to a call without a signature; Annals answers 401", status.as_u16())),
+        StatusCode::FORBIDDEN => Some(Problem::NotThere),
+        status => Some(Problem::Status(status.as_u16())),
     })
 }

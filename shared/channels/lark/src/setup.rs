@@ -112,7 +112,7 @@ async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Fai
     }
     let answer = match prober()?.post(url.clone()).json(&body).send().await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(unreachable(&error).to_owned())),
+        Err(error) => return Ok(Some(unreachable(&error).to_string())),
     };
     let status = answer.status();
     let answer: Value = answer.json().await.unwrap_or_default();

@@ -6,7 +6,7 @@
 //! 4. Only then sets the webhook at Telegram, and reads it back.
 
 use annals_channel::settings::language;
-use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, Unreachable, prober, unreachable};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
@@ -99,7 +99,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
                     "cannot be asked if it accepts the secret",
                     "Start the program there with this secret, and then run this again.",
                 ),
-                (Problem::Other(_), _) => {
+                (Problem::NotThere | Problem::Status(_), _) => {
                     ("does not accept the secret", "Check the program there, and then run this again.")
                 }
             };
@@ -143,9 +143,14 @@ pub(super) enum Problem {
     OtherSecret,
     /// The address could not be probed.
     #[error("{0}")]
-    Unreachable(&'static str),
-    #[error("{0}")]
-    Other(String),
+    Unreachable(Unreachable),
+    #[error(
+        "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
+         rewrite the Host header"
+    )]
+    NotThere,
+    #[error("it answers {0}, which Annals does not")]
+    Status(u16),
 }
 
 /// Probes whether the webhook at `url` accepts `secret`, and returns the reason if it does not. Stores nothing there.
@@ -165,11 +170,7 @@ async fn ask(url: &Url, secret: &str) -> Result<Option<Problem>, Failure> {
     Ok(match status {
         StatusCode::BAD_REQUEST if body.contains("urn:annals:problem:not-an-update") => None,
         StatusCode::UNAUTHORIZED => Some(Problem::OtherSecret),
-        StatusCode::FORBIDDEN if body.contains("urn:annals:problem:not-local") => Some(Problem::Other(
-            "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
-             rewrite the Host header"
-                .into(),
-        )),
-        status => Some(Problem::Other(format!("it answers {}, which Annals does not", status.as_u16()))),
+        StatusCode::FORBIDDEN if body.contains("urn:annals:problem:not-local") => Some(Problem::NotThere),
+        status => Some(Problem::Status(status.as_u16())),
     })
 }
