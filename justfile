@@ -62,6 +62,10 @@ settings:
 api *args:
     tests/schemathesis/run {{ args }}
 
+# The image of the local program, built and run by Docker or Podman
+image:
+    tests/image/run
+
 # All that people and their programs meet over HTTP: the API as documented, three ages of the AI SDK, the console in a browser
 web:
     tests/schemathesis/run
