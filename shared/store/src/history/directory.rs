@@ -130,6 +130,8 @@ pub struct ChatPage {
 pub struct Places {
     /// Each chat with its place.
     chats: Vec<(Timestamp, ChatKey)>,
+    /// Their heads, by those names.
+    heads: HashMap<ChatKey, Item>,
     /// The lively chats.
     lively: HashSet<ChatKey>,
     exact: bool,
@@ -185,8 +187,13 @@ impl History {
             }
         }
         let is_cut = places.len() > limit;
-        let chats = places.into_iter().take(limit).map(|(Reverse(at), chat)| (at, chat)).collect();
-        Ok(Places { chats, lively: names, exact, is_cut })
+        let chats: Vec<(Timestamp, ChatKey)> =
+            places.into_iter().take(limit).map(|(Reverse(at), chat)| (at, chat)).collect();
+        let partitions: Vec<String> = chats.iter().map(|(_, chat)| partition(chat)).collect();
+        let batches = partitions.chunks(MAX_BATCH).map(|names| self.table.get_batch(names, HEAD, None));
+        let heads = try_join_all(batches).await?.into_iter().flatten();
+        let heads = heads.filter_map(|head| Some((chat_of(&head)?, head))).collect();
+        Ok(Places { chats, heads, lively: names, exact, is_cut })
     }
 
     /// Reads one chat as in the list, by the name that it has now. A chat that is not in the list has the clock's time.
@@ -248,7 +255,8 @@ impl History {
         newest.sort_unstable_by_key(|(chat, at)| (Reverse(**at), *chat));
         let names: Vec<String> =
             newest.into_iter().take(MOST_HEADS).map(|(chat, _)| partition(chat)).collect();
-        let batches = names.chunks(MAX_BATCH).map(|names| self.table.get_batch(names, HEAD, ANSWERED_TO));
+        let batches =
+            names.chunks(MAX_BATCH).map(|names| self.table.get_batch(names, HEAD, Some(ANSWERED_TO)));
         let heads = try_join_all(batches).await?;
         for head in heads.iter().flatten() {
             let answered = text(head, ANSWERED_TO).and_then(|key| key.parse::<SortKey>().ok());
@@ -303,7 +311,12 @@ impl History {
         let Some((at, chat)) = places.chats.get(number) else { return Ok(None) };
         let mut name = chat.clone();
         for _ in 0..MAX_NAMES {
-            let item = self.table.get(&partition(&name), HEAD).await?.unwrap_or_default();
+            let item = if name == *chat {
+                places.heads.get(chat).cloned()
+            } else {
+                self.table.get(&partition(&name), HEAD).await?
+            };
+            let item = item.unwrap_or_default();
             let head = Head::of(&item).unwrap_or_else(|error| {
                 // One damaged chat must not hide the others from the list.
                 tracing::error!(%error, "failed to read the head of a chat; the list shows the chat without its state");

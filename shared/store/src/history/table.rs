@@ -264,19 +264,22 @@ impl Table {
         Ok(output.item)
     }
 
-    /// Reads the keys and one attribute of the item `sk` in each of these partitions (at most [`MAX_BATCH`], all different)
-    /// that has one, as of some moments ago, in no order. Keys that DynamoDB leaves unprocessed are sent again.
+    /// Reads the item `sk` in each of these partitions (at most [`MAX_BATCH`], all different) that has one, in no order: as of
+    /// now, or with an `attribute` only the keys and that, as of some moments ago. Keys that DynamoDB leaves unprocessed are
+    /// sent again.
     pub(crate) async fn get_batch(
         &self,
         partitions: &[String],
         sk: &str,
-        attribute: &str,
+        attribute: Option<&str>,
     ) -> Result<Vec<Item>, TableError> {
         const OPERATION: &str = "get items";
         let keys =
             partitions.iter().map(|pk| Item::from([("pk".into(), string(pk)), ("sk".into(), string(sk))]));
         let wanted = KeysAndAttributes::builder().set_keys(Some(keys.collect()));
-        let wanted = wanted.projection_expression(format!("pk, {attribute}")).build();
+        let projection = attribute.map(|attribute| format!("pk, {attribute}"));
+        let wanted =
+            wanted.consistent_read(projection.is_none()).set_projection_expression(projection).build();
         let mut wanted = Some(wanted.map_err(|error| failed(OPERATION, &error))?);
         let mut items = Vec::new();
         while let Some(keys) = wanted {
