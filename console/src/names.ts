@@ -19,6 +19,8 @@ export interface ChatName {
 }
 
 const unescaped = (part: string) => part.replaceAll('%3A', ':').replaceAll('%25', '%');
+/** Returns an id as a part of a ChatKey. */
+export const asPart = (id: string) => id.replaceAll('%', '%25').replaceAll(':', '%3A');
 
 /** Returns the name of a chat, as far as its ChatKey and the list tell. */
 export function nameOf(key: string, listed?: ListedChat): ChatName {

@@ -1,7 +1,7 @@
 // Messages that the local program did not send, since their platform is not set up.
 import { useState } from 'react';
 import type { OutboxEntry } from './api';
-import { nameOf, when } from './names';
+import { asPart, nameOf, when } from './names';
 import { Page } from './page';
 import { PACE, usePoll } from './poll';
 import { href } from './route';
@@ -24,7 +24,7 @@ export function Outbox() {
       <ol className="cards">
         {entries?.map((entry, at) => {
           // A channel of Discord does not name its chat.
-          const chat = entry.channel === 'discord' ? `agent::channel::${entry.chatId}` : `${entry.channel}:chat:${entry.chatId}`;
+          const chat = entry.channel === 'discord' ? `agent::channel::${asPart(entry.chatId)}` : `${entry.channel}:chat:${asPart(entry.chatId)}`;
           return (
             <li key={entries.length - at}>
               <article className="card">

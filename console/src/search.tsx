@@ -1,5 +1,5 @@
 // Search in a chat: over its whole history, archived or not.
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { Input, SearchField } from 'react-aria-components';
 import { type Hit, type Message, Problem, ofChat } from './api';
 import { Entry } from './message';
@@ -27,6 +27,10 @@ export function Search({ chat, onJump, onClose }: Props) {
   const [problem, setProblem] = useState<Problem | null>(null);
   /** The hit that is too far back, and is shown here with what was said around it. */
   const [far, setFar] = useState<Hit | null>(null);
+  useEffect(() => {
+    // The first search of a chat reads the indexes of its whole history, and the next ones do not: this is the first, while somebody types.
+    api.get(`${ofChat(chat, 'search')}?q=a&limit=1`).catch(() => {});
+  }, [api, chat]);
   const search = async () => {
     const wanted = words.trim();
     if (wanted === '') return;

@@ -319,6 +319,19 @@ test('a chat of a platform: live, with its outbox, and what is said from here', 
   });
 });
 
+test('the outbox shows a reply as the text that it is, and leads to a chat with any id', async () => {
+  await at(app.base, async page => {
+    const text = '<img src="https://elsewhere.example/x.png" onerror="alert(1)"> **not bold**';
+    await page.route('**/local/outbox', route => route.fulfill({ json: [{ channel: 'lark', chatId: 'oc_a:b%3A/#', text, ts: Date.now() }] }));
+    await page.getByRole('link', { name: 'Outbox' }).click();
+    const replies = page.getByRole('region', { name: 'Replies' });
+    assert.equal(await replies.locator('.plain').innerText(), text);
+    assert.equal(await replies.locator('img, .plain *').count(), 0);
+    const link = await replies.getByRole('link').getAttribute('href');
+    assert.equal(decodeURIComponent(link.slice('#/chat/'.length)), 'lark:chat:oc_a%3Ab%253A/#');
+  });
+});
+
 test('what happens in all chats is shown while it happens, and one can be followed', async () => {
   await app.say(room('seen'), 'before');
   await at(app.base, async page => {

@@ -191,7 +191,7 @@ export const en = {
   reset: 'Reset…',
   resetTitle: 'Start a new session here?',
   resetWhat:
-    'From its next answer on, the bot no longer sees what was said until now. Nothing is deleted: every message stays in this history and in its archive, and what the bot remembers of people is kept. There is no way back into the old session.',
+    'From its next answer on, the bot no longer sees what was said until now. Nothing is deleted: every message stays in this history and in its archive, where a search finds it, and what the bot remembers of people is kept. There is no way back into the old session.',
   resetDoes: 'Start a new session',
   resetDone: 'A new session begins here',
   compact: 'Compact',
