@@ -12,7 +12,11 @@ before(async () => {
   platform = await telegram();
   ({ app, model } = await withModel({ HTTP_API_KEYS: 'ops:ops-secret:admin', MEMORY: 'off', ...platform.settings }, 'ops-secret'));
   const post = `/v1/chats/${encodeURIComponent(LONG)}/messages`;
-  for (let n = 1; n <= MESSAGES; n++) await app.call('POST', post, { userId: 'ada', text: n === 3 ? 'the marmalade is in the cellar' : `Line ${n}`, messageId: `m${n}` });
+  for (let n = 1; n <= MESSAGES; n++) {
+    // The model repeats what it answers, and so what is far up is answered before the rest.
+    const [text, wait] = n === 3 ? ['the marmalade is in the cellar', '?wait=20'] : [`Line ${n}`, ''];
+    await app.call('POST', post + wait, { userId: 'ada', text, messageId: `m${n}` });
+  }
   await until('all are answered', async () => (await app.call('GET', `/v1/chats/${encodeURIComponent(LONG)}`)).body.pendingTurn === null);
   await app.say('web:room:ops:garden', 'beans');
   await app.say('web:room:ops:kitchen', 'soup');
