@@ -158,6 +158,7 @@ impl Program {
             lease: LEASE,
             quiet: config.reply_quiet,
             usage,
+            outgoing: Some(ingress.clone()),
             ..Agent::new(history, models, &config.agent)
         };
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);

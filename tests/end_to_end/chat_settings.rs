@@ -10,7 +10,7 @@ use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path};
 use crate::memory::call;
 use crate::updates::{group, private};
 
-async fn change(app: &TestApp, chat: &str, body: Value) -> Answer {
+pub(crate) async fn change(app: &TestApp, chat: &str, body: Value) -> Answer {
     call(app, Method::PATCH, &chat_path(chat, "settings"), OPS_KEY, Some(body)).await
 }
 
@@ -19,7 +19,7 @@ async fn settings(app: &TestApp, chat: &str) -> Value {
 }
 
 fn unset(chat: &str) -> Value {
-    json!({"chatKey": chat, "model": null, "prompt": null, "activation": null, "replyQuiet": null, "acceptsFrom": []})
+    json!({"chatKey": chat, "model": null, "prompt": null, "activation": null, "replyQuiet": null, "sendsTo": []})
 }
 
 #[tokio::test]
@@ -136,8 +136,9 @@ async fn settings_are_an_admins_and_go_with_their_chat() {
         (json!({"prompt": "x".repeat(2049)}), "2048 bytes"),
         (json!({"activation": "never"}), "mention"),
         (json!({"replyQuiet": "11s"}), "at most 10s"),
-        (json!({"acceptsFrom": ["nowhere"]}), "ChatKeys"),
-        (json!({"acceptsFrom": vec!["telegram:chat:1"; 9]}), "at most 8"),
+        (json!({"sendsTo": [{"name": "team", "chat": "nowhere"}]}), "a ChatKey"),
+        (json!({"sendsTo": [{"name": "direct", "chat": "telegram:chat:1"}]}), "not \"direct\""),
+        (json!({"sendsTo": vec![json!({"name": "team", "chat": "telegram:chat:1"}); 2]}), "different names"),
     ] {
         let refused = change(&app, chat, body.clone()).await;
         refused.assert_problem(400, "bad-settings");
@@ -146,10 +147,11 @@ async fn settings_are_an_admins_and_go_with_their_chat() {
     change(&app, chat, json!({"promt": "x"})).await.assert_problem(400, "bad-body");
     assert_eq!(settings(&app, chat).await, unset(chat));
 
-    let from = json!(["telegram:chat:-100", "agent:annals:user:ada"]);
-    change(&app, chat, json!({"acceptsFrom": from, "replyQuiet": "2000ms"})).await;
+    let to = json!([{"name": "team", "chat": "telegram:chat:-100", "approval": "askers"}]);
+    let sends = json!([{"name": "team", "chat": "telegram:chat:-100"}]);
+    change(&app, chat, json!({"sendsTo": sends, "replyQuiet": "2000ms"})).await;
     let known = settings(&app, chat).await;
-    assert_eq!((&known["acceptsFrom"], &known["replyQuiet"]), (&from, &json!("2s")));
+    assert_eq!((&known["sendsTo"], &known["replyQuiet"]), (&to, &json!("2s")));
     app.forget(chat, OPS_KEY).await;
     assert_eq!(settings(&app, chat).await, unset(chat));
     app.finish().await;

@@ -26,6 +26,7 @@ mod bounds;
 mod budgets;
 mod bursts;
 mod chat;
+mod chat_send;
 mod chat_settings;
 mod chat_tools;
 mod chats;

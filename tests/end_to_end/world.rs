@@ -172,7 +172,8 @@ impl World {
     pub(crate) fn agent_of(&self, history: &History) -> Agent {
         let Upkeep { history, model, metrics, .. } = self.upkeep_of(history);
         let usage = UsageConfig::from_env(Env::new(&|name| self.settings.get(name).cloned())).unwrap();
-        Agent { metrics, usage: Arc::new(usage), ..Agent::new(history, model, &self.config()) }
+        let outgoing = Some(self.ingress_of(&history));
+        Agent { metrics, usage: Arc::new(usage), outgoing, ..Agent::new(history, model, &self.config()) }
     }
 
     pub(crate) fn upkeep(&self) -> Upkeep {

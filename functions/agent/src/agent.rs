@@ -13,6 +13,7 @@ use annals_core::time_marks;
 use annals_core::tokens;
 use annals_engine::compaction::Compaction;
 use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, MemoryConfig, ViewConfig};
 use annals_engine::usage::{Allowance, AllowanceError, UsageConfig};
@@ -66,6 +67,8 @@ pub struct Agent {
     pub quiet: Duration,
     /// `MODEL_PRICES`, `LIMITS`: the usage that is left for each reply.
     pub usage: Arc<UsageConfig>,
+    /// Appends what is sent to other chats, and queues their turns; `None` if nothing is.
+    pub outgoing: Option<Ingress>,
     /// The time.
     pub clock: Clock,
 }
@@ -94,6 +97,7 @@ impl Agent {
             lease: LEASE,
             quiet: Duration::ZERO,
             usage: Arc::default(),
+            outgoing: None,
         }
     }
 

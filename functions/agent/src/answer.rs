@@ -7,6 +7,7 @@ use annals_core::metadata::Notice;
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::schedule::shown;
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::takeover::SentFrom;
 use annals_engine::compaction::CompactionError;
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
@@ -116,11 +117,17 @@ pub(crate) async fn answer_compact_command(
     store(agent, turn, Kind::Notice, notice).await
 }
 
-/// Commits to the turn, and stores the operator's message, or the text of a schedule, that it sends as its reply.
+/// Commits to the turn, and stores the message of an operator or of another chat's agent, or the text of a schedule, that it
+/// sends as its reply.
 pub(crate) async fn answer_for_operator(agent: &Agent, turn: &mut ClaimedTurn) -> Result<Record, TurnError> {
     let mut message = UiMessage::new("", Role::Assistant, turn.newest.message.parts.clone());
     if let Some(dispatch) = turn.newest.dispatch().filter(|_| turn.newest.due().is_none()) {
-        message.metadata.set_sent_by(&dispatch.by);
+        match dispatch.from {
+            Some(chat_key) => {
+                message.metadata.set_sent_from(&SentFrom { chat_key, agent_id: dispatch.by });
+            }
+            None => message.metadata.set_sent_by(&dispatch.by),
+        }
     }
     begin_with_step(&mut message, turn.newest.channel);
     store(agent, turn, Kind::Normal, message).await

@@ -265,8 +265,7 @@ impl Window {
         seen: &Context,
         session: Option<&'a Session<'a>>,
     ) -> Toolbox<'a> {
-        let chat = (&turn.lease.chat, &turn.newest);
-        Toolbox::new(agent, chat, turn.memory_source(), &self.offered, &seen.messages, session)
+        Toolbox::new(agent, turn, &self.offered, &seen.messages, session)
     }
 
     /// Makes the context of `turn`, and loads its images.

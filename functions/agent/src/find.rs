@@ -1,7 +1,7 @@
 //! Finds the work in a chat that this run has claimed, and prepares it: reads the records, captures ended sessions, recalls
 //! memory, waits for the rest of a burst, and compacts. The decision itself is [`next`], a pure function.
 
-use annals_core::chat_key::ChatKey;
+use annals_core::chat_key::{ChatKey, Place};
 use annals_core::chat_settings::GroupActivation;
 use annals_core::context::{context, records_of_turn};
 use annals_core::record::Record;
@@ -189,7 +189,16 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
         Some(servers) if !agent.model.is_echo() => servers.offer(&agent.history, &tools::OWN).await,
         _ => ServerTools::default(),
     };
-    Offered::new(recalled, servers, !agent.model.is_echo())
+    // The same in all turns of the chat, as far as its messages tell.
+    let is_shared = match chat.place() {
+        Place::Direct { .. } => false,
+        Place::HttpChat { .. } | Place::WebRoom { .. } => agent.memory.links,
+        // No event of a group tells a person's direct chat in Lark.
+        Place::LarkChat { .. } | Place::LarkThread { .. } if !agent.memory.links => false,
+        _ => records.iter().any(Record::is_group),
+    };
+    let sends = agent.outgoing.as_ref().map(|_| is_shared);
+    Offered::new(recalled, servers, !agent.model.is_echo(), sends)
 }
 
 /// Finds the reply that `turn` continues, with the records that it was made from. Returns `None` if it has left the table.

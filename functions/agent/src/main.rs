@@ -7,6 +7,7 @@ use annals_agent::mcp::Servers;
 use annals_agent::{Agent, batch};
 use annals_channel::settings::DeliveryConfig;
 use annals_engine::delivery::Deliverer;
+use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
 use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
 use annals_engine::usage::UsageConfig;
@@ -35,6 +36,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let platforms = platforms(env, &delivery, &clock)?;
 
     let queue = aws::queue(&aws, queue);
+    let outgoing = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent_id.clone());
     let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
     let models = Models::new(&config.model, &clock, Some(&aws), &metrics)?;
@@ -48,6 +50,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         stream_replies: delivery.stream_replies,
         quiet,
         usage,
+        outgoing: Some(outgoing),
         ..Agent::new(history, models, &config)
     };
     let shared = Arc::new((agent, queue));

@@ -83,7 +83,7 @@ pub(crate) async fn resume(
     Ok(form)
 }
 
-/// Carries out the approved calls of `message` one after the other, within the time for calls. All are of external tools.
+/// Carries out the approved calls of `message` one after the other, within the time for calls.
 async fn call_approved(
     agent: &Agent,
     turn: &ClaimedTurn,
@@ -95,9 +95,7 @@ async fn call_approved(
     let clock = &agent.clock;
     let until = until.min(clock.now().plus(CALLS_TIME));
     let session = agent.servers.as_deref().map(Session::new);
-    let chat = (&turn.lease.chat, &turn.newest);
-    let source = turn.memory_source();
-    let toolbox = Toolbox::new(agent, chat, source, offered, &[], session.as_ref());
+    let toolbox = Toolbox::new(agent, turn, offered, &[], session.as_ref());
     let mut outcomes = Vec::new();
     for (nth, call) in calls.iter().enumerate() {
         let left = until.since(clock.now());

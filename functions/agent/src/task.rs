@@ -175,6 +175,13 @@ impl ClaimedTurn {
         fixed.unwrap_or_else(|| Language::of_records(known, &self.newest.user_id))
     }
 
+    /// Returns true if one person sent all messages of the turn.
+    pub(crate) fn is_of_one_person(&self) -> bool {
+        let sender = self.newest.sender();
+        let mut covered = self.turn.covers.iter().map(|base| message_at(&self.records, base));
+        covered.all(|message| message.is_some_and(|message| message.sender() == sender))
+    }
+
     /// Returns the key of the turn's reply.
     pub(crate) fn reply_key(&self) -> SortKey {
         self.newest.key.base().reply()

@@ -2,6 +2,7 @@
 //!
 //! - `history.rs`: `chat_history_search`, if the chat has archived messages
 //! - `memory.rs`: `memory_search`, `memory_save`, `memory_forget`, if the turn has a memory
+//! - `sending.rs`: `chat_send`, if there is a chat to send to
 //! - `schedules.rs`: `schedule_create`, `schedule_list`, `schedule_cancel`
 //! - `mcp.rs`, outside this folder: the tools of external servers
 //! - `schema.rs`: checks an input against the tool's schema
@@ -14,14 +15,13 @@ mod memory;
 pub(crate) mod result;
 mod schedules;
 mod schema;
+mod sending;
 
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
-use annals_core::memory::Source;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
-use annals_core::record::Record;
 use annals_core::time_zone::TimeZone;
 use annals_core::tokens;
 use annals_core::trace::Step;
@@ -37,8 +37,10 @@ use annals_store::memory::Memory;
 use self::memory::Notes;
 use self::result::Output;
 use self::schedules::Schedules;
+use self::sending::{Sending, Targets};
 use crate::agent::Agent;
 use crate::mcp::{External, ServerTools, Session};
+use crate::task::ClaimedTurn;
 
 /// Share of the window that all tools may take, as one in this many: the rest is for messages.
 const TOOLS_SHARE: u32 = 4;
@@ -50,7 +52,7 @@ const MAX_TOOLS: usize = 120;
 const MAX_LABELS: usize = 8;
 
 /// The names of the agent's own tools.
-pub(crate) const OWN: [&str; 7] = [
+pub(crate) const OWN: [&str; 8] = [
     history::SEARCH,
     memory::SEARCH,
     memory::SAVE,
@@ -58,6 +60,7 @@ pub(crate) const OWN: [&str; 7] = [
     schedules::CREATE,
     schedules::LIST,
     schedules::CANCEL,
+    sending::SEND,
 ];
 
 /// The memory, the time zone and the tools that a turn gives its model.
@@ -68,6 +71,10 @@ pub(crate) struct Offered {
     /// The time zone in which the model is told times; `None` for `TIME_ZONE`.
     time_zone: Option<TimeZone>,
     servers: ServerTools,
+    /// The chats to send to.
+    targets: Targets,
+    /// True if the person who asks may have a direct chat beside this one; `None` if nothing is sent to other chats.
+    sends: Option<bool>,
     /// False for `echo`.
     calls_tools: bool,
     /// Tools that are offered together or not at all.
@@ -76,10 +83,16 @@ pub(crate) struct Offered {
 
 impl Offered {
     /// Returns the memory and tools of a turn, with no tool selected. Without `calls_tools` none ever is.
-    pub(crate) fn new(recalled: Option<Recalled>, servers: ServerTools, calls_tools: bool) -> Self {
+    pub(crate) fn new(
+        recalled: Option<Recalled>,
+        servers: ServerTools,
+        calls_tools: bool,
+        sends: Option<bool>,
+    ) -> Self {
         let (memory, time_zone) =
             recalled.map_or((None, None), |recalled| (recalled.memory, Some(recalled.time_zone)));
-        Self { memory, time_zone, servers, calls_tools, selected: Vec::new() }
+        let (targets, selected) = (Targets::default(), Vec::new());
+        Self { memory, time_zone, servers, targets, sends, calls_tools, selected }
     }
 
     /// Selects the tools for a chat of this head, for requests of `window` tokens. The same in each turn of the chat, in a
@@ -92,8 +105,12 @@ impl Offered {
             let notes = self.memory.as_ref().map(|memory| memory::tools(&memory.owner));
             let external = self.servers.tools.iter().map(|tool| vec![tool.tool.clone()]);
             let scheduling = [schedules::tools()];
-            self.selected =
-                search.into_iter().chain(notes).chain(scheduling).chain(external).take(MAX_TOOLS).collect();
+            let named = || head.settings.sends_to.clone();
+            let targets = self.sends.map(|has_direct| Targets { has_direct, named: named() });
+            self.targets = targets.unwrap_or_default();
+            let sending = self.targets.tool().map(|tool| vec![tool]);
+            let own = search.into_iter().chain(notes).chain(scheduling).chain(sending);
+            self.selected = own.chain(external).take(MAX_TOOLS).collect();
             self.fit(window);
         }
     }
@@ -156,6 +173,8 @@ pub(crate) struct Toolbox<'a> {
     line: Option<&'a str>,
     notes: Option<Notes>,
     schedules: Schedules,
+    sending: Option<Sending<'a>>,
+    targets: &'a Targets,
     external: &'a [External],
     session: Option<&'a Session<'a>>,
     offered: Vec<Tool>,
@@ -166,19 +185,19 @@ pub(crate) struct Toolbox<'a> {
 }
 
 impl<'a> Toolbox<'a> {
-    /// Returns the toolbox of a turn of `chat`, whose newest message is `asked`, with the selected tools of `offered`, for a
-    /// model that sees `messages`. Notes are saved with `source`, and external tools are called over the connections of `session`.
+    /// Returns the toolbox of `turn`, with the selected tools of `offered`, for a model that sees `messages`. External tools are
+    /// called over the connections of `session`.
     pub(crate) fn new(
         agent: &'a Agent,
-        (chat, asked): (&'a ChatKey, &'a Record),
-        source: Option<Source>,
+        turn: &'a ClaimedTurn,
         offered: &'a Offered,
         messages: &[UiMessage],
         session: Option<&'a Session<'a>>,
     ) -> Self {
         let Agent { history, clock, recorder, .. } = agent;
+        let (chat, asked) = (&turn.lease.chat, &turn.newest);
         let notes =
-            offered.memory.as_ref().zip(source).map(|(recalled, source)| {
+            offered.memory.as_ref().zip(turn.memory_source()).map(|(recalled, source)| {
                 Notes::new(Memory::beside(history), recalled.owner.clone(), source)
             });
         let in_view = messages.iter().flat_map(|message| &message.parts).filter_map(called);
@@ -190,6 +209,8 @@ impl<'a> Toolbox<'a> {
             line: asked.line(),
             notes,
             schedules: Schedules::new(history.clone(), chat.clone(), asked.clone(), offered.time_zone(agent)),
+            sending: agent.outgoing.as_ref().map(|ingress| Sending::new(ingress, &offered.targets, turn)),
+            targets: &offered.targets,
             external: &offered.servers.tools,
             session,
             offered: offered.selected.concat(),
@@ -205,13 +226,19 @@ impl<'a> Toolbox<'a> {
 
     /// Returns true if the call needs approval. One that cannot be carried out anyway does not.
     pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
-        self.external(&call.name).is_some_and(|external| external.approval != CallApproval::NotNeeded)
-            && self.check(call).is_ok()
+        self.approval(call) != CallApproval::NotNeeded && self.check(call).is_ok()
     }
 
     /// Returns true if only administrators may approve the call.
     pub(crate) fn needs_admin(&self, call: &ToolCall) -> bool {
-        self.external(&call.name).is_some_and(|external| external.approval == CallApproval::ByAdmins)
+        self.approval(call) == CallApproval::ByAdmins
+    }
+
+    fn approval(&self, call: &ToolCall) -> CallApproval {
+        if call.name == sending::SEND {
+            return self.targets.approval(&call.input);
+        }
+        self.external(&call.name).map_or(CallApproval::NotNeeded, |external| external.approval)
     }
 
     /// Carries out a call, within `left`. It is the `nth` call of its tool in the reply, from 0; the reply has called the tools
@@ -273,6 +300,11 @@ impl<'a> Toolbox<'a> {
         }
         if let Some(output) = self.schedules.call(&call.name, nth, &call.input).await {
             return output;
+        }
+        if call.name == sending::SEND
+            && let Some(sending) = &self.sending
+        {
+            return sending.call(&call.id, nth, &call.input).await;
         }
         match (self.external(&call.name), self.session) {
             (Some(external), Some(session)) => session.call(external, &call.input).await,

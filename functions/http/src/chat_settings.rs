@@ -1,10 +1,11 @@
 //! Settings of one chat, by admin keys: `GET` and `PATCH /v1/chats/{chatId}/settings`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::chat_settings::{
-    ChatSettings, GroupActivation, MAX_ACCEPTED_KEY_BYTES, MAX_ACCEPTS_FROM, MAX_PROMPT_BYTES, ReplyQuiet,
+    ChatSettings, GroupActivation, MAX_PROMPT_BYTES, MAX_TARGET_BYTES, MAX_TARGETS, ReplyQuiet, SendTarget,
 };
 use annals_runtime::problem::Problem;
 use axum::Json;
@@ -39,10 +40,11 @@ pub(crate) struct ChangedSettings {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     reply_quiet: Change<ReplyQuiet>,
-    /// ChatKeys of chats whose agent may send messages here. At most 8, each of at most 256 bytes.
+    /// Chats that this one's agent may send texts to with the tool `chat_send`, each with a name of its own. At most 8, with
+    /// ChatKeys of at most 256 bytes.
     #[serde(default)]
-    #[schema(value_type = Option<Vec<String>>, max_items = 8)]
-    accepts_from: Change<Vec<ChatKey>>,
+    #[schema(value_type = Option<Vec<SendTarget>>, max_items = 8)]
+    sends_to: Change<Vec<SendTarget>>,
 }
 
 /// `mention`, `always`
@@ -91,7 +93,7 @@ impl<T: Clone> Change<T> {
 }
 
 impl JsonBody for ChangedSettings {
-    const SHAPE: &str = "{model?, prompt?, activation?, replyQuiet?, acceptsFrom?}";
+    const SHAPE: &str = "{model?, prompt?, activation?, replyQuiet?, sendsTo?}";
 
     fn invalid(field: &str) -> Option<Problem> {
         let rule = match field {
@@ -101,7 +103,10 @@ impl JsonBody for ChangedSettings {
             "replyQuiet" => {
                 return Some(bad_settings(&format!("\"replyQuiet\" {}, or null", ReplyQuiet::RULE)));
             }
-            "acceptsFrom" => "must be a list of ChatKeys, such as telegram:chat:-100123, or null",
+            "sendsTo" => {
+                "must be a list of {name, chat, approval?}, or null: name of 1 to 32 letters, digits, \"-\" and \"_\", and not \
+                 \"direct\"; chat a ChatKey such as telegram:chat:-100123; approval \"askers\", \"admins\" or \"none\""
+            }
             _ => return None,
         };
         Some(bad_settings(&format!("{field:?} {rule}")))
@@ -127,12 +132,13 @@ impl ChangedSettings {
                 format!("\"prompt\" must be a text of at most {MAX_PROMPT_BYTES} bytes that is not blank");
             return Err(bad_settings(&detail));
         }
-        if let Some(chats) = self.accepts_from.value() {
-            let is_short = |chat: &ChatKey| chat.to_string().len() <= MAX_ACCEPTED_KEY_BYTES;
-            if chats.len() > MAX_ACCEPTS_FROM || !chats.iter().all(is_short) {
+        if let Some(targets) = self.sends_to.value() {
+            let names: HashSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+            let is_short = |target: &SendTarget| target.chat.to_string().len() <= MAX_TARGET_BYTES;
+            if targets.len() > MAX_TARGETS || names.len() < targets.len() || !targets.iter().all(is_short) {
                 let detail = format!(
-                    "\"acceptsFrom\" may have at most {MAX_ACCEPTS_FROM} ChatKeys of at most \
-                     {MAX_ACCEPTED_KEY_BYTES} bytes each"
+                    "\"sendsTo\" may have at most {MAX_TARGETS} chats with different names, and ChatKeys of at most \
+                     {MAX_TARGET_BYTES} bytes each"
                 );
                 return Err(bad_settings(&detail));
             }
@@ -147,7 +153,7 @@ impl ChangedSettings {
             prompt: self.prompt.after(before.prompt),
             activation: self.activation.after(before.activation),
             reply_quiet: self.reply_quiet.after(before.reply_quiet),
-            accepts_from: self.accepts_from.after(Some(before.accepts_from)).unwrap_or_default(),
+            sends_to: self.sends_to.after(Some(before.sends_to)).unwrap_or_default(),
         };
     }
 }
@@ -171,14 +177,14 @@ pub(crate) struct SettingsView {
     /// Null for `REPLY_QUIET`.
     #[schema(required, value_type = Option<String>)]
     reply_quiet: Option<ReplyQuiet>,
-    /// Chats whose agent may send messages here.
-    accepts_from: Vec<ChatKey>,
+    /// Chats that this one's agent may send texts to.
+    sends_to: Vec<SendTarget>,
 }
 
 impl SettingsView {
     fn new(chat_key: ChatKey, settings: ChatSettings) -> Json<Self> {
-        let ChatSettings { model, prompt, activation, reply_quiet, accepts_from } = settings;
-        Json(Self { chat_key, model, prompt, activation, reply_quiet, accepts_from })
+        let ChatSettings { model, prompt, activation, reply_quiet, sends_to } = settings;
+        Json(Self { chat_key, model, prompt, activation, reply_quiet, sends_to })
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct UiMessage {
     role: annals_core::message::Role,
     parts: Vec<Part>,
     /// `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind` of a listed message, `sentAt` of a reply,
-    /// `sourceRange {fromId, toId, count}` of a summary, `deliveryFailure`, `model`, `usage`, `sentBy` of what an operator
+    /// `sourceRange {fromId, toId, count}` of a summary, `deliveryFailure`, `model`, `usage`, `sentFrom` of what came from another chat, `sentBy` of what an operator
     /// sent, and data of the platform.
     metadata: Option<Map<String, Value>>,
 }

@@ -62,6 +62,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         metrics: metrics.clone(),
         live: live.clone(),
         usage: Arc::clone(&usage),
+        outgoing: Some(ingress(Arc::new(queue.clone()))),
         ..Agent::new(history.clone(), models, &config)
     };
     let agent = Arc::new(agent);

@@ -15,7 +15,7 @@ pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
 use crate::schedule::due::Due;
 use crate::sort_key::{SortKey, Timestamp};
-use crate::takeover::Dispatch;
+use crate::takeover::{Dispatch, SentFrom};
 use crate::time_zone::TimeZone;
 
 /// Data about a message beside its content.
@@ -343,6 +343,16 @@ impl Metadata {
     /// Sets [`Metadata::sent_by`].
     pub fn set_sent_by(&mut self, operator: &str) {
         self.0.insert("sentBy".into(), operator.into());
+    }
+
+    /// Returns the chat whose agent sent this message of the agent to another chat.
+    pub fn sent_from(&self) -> Option<SentFrom> {
+        self.parsed("sentFrom")
+    }
+
+    /// Sets [`Metadata::sent_from`].
+    pub fn set_sent_from(&mut self, from: &SentFrom) {
+        self.0.insert("sentFrom".into(), Value::Object(object(from)));
     }
 
     /// Returns how an operator's message is to be sent.

@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::chat_key::ChatKey;
 use crate::sort_key::{MessageId, Timestamp};
 
 /// The operator who holds a chat.
@@ -23,13 +24,26 @@ pub struct Takeover {
     pub at: Timestamp,
 }
 
-/// An operator's message that a turn is to send.
+/// A message of an operator, or of another chat's agent, that a turn is to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
-    /// Name of the operator.
+    /// Name of the operator, or id of the agent.
     pub by: String,
     /// True if the chat was taken over, so that it answers the messages that were unanswered when it was stored.
     pub answers: bool,
     /// Id of the person's last message then: Lark sends to a message.
     pub to: MessageId,
+    /// The chat whose agent, `by`, sends it with the tool `chat_send`; `None` if an operator does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<ChatKey>,
+}
+
+/// The chat and the agent that sent a message of the agent, in its metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SentFrom {
+    /// The chat.
+    pub chat_key: ChatKey,
+    /// The agent's id.
+    pub agent_id: String,
 }

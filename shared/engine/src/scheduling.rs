@@ -196,7 +196,8 @@ impl Scheduling {
             Action::Text(text) => {
                 let late = now.map(|_| texts.late_text(text, &date));
                 let to = MessageId::new(to.message_id.clone()).ok()?;
-                let dispatch = Dispatch { by: format!("schedule {}", id.as_str()), answers: false, to };
+                let dispatch =
+                    Dispatch { by: format!("schedule {}", id.as_str()), answers: false, to, from: None };
                 draft.metadata.set_dispatch(&dispatch);
                 draft.of_kind(Kind::Notice).with_parts(vec![Part::text(late.as_deref().unwrap_or(text))])
             }

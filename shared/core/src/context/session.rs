@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-/// Returns the first message that an operator or a schedule sent after the interactions before the Session, and at most the stale time
+/// Returns the first message that an operator, a schedule or another chat's agent sent after the interactions before the Session, and at most the stale time
 /// before its first interaction, at `start`: that may be the answer to it.
 fn sent_before(
     messages: &[Message<'_>],
@@ -117,7 +117,7 @@ fn sent_before(
     };
     let is_sent = |message: &&Message<'_>| {
         let metadata = &message.first.message.metadata;
-        metadata.sent_by().is_some() || metadata.due().is_some()
+        metadata.sent_by().is_some() || metadata.sent_from().is_some() || metadata.due().is_some()
     };
     let sent = messages.iter().filter(is_sent);
     sent.map(|message| &message.base).find(|base| *base < start && is_in(base) && is_near(base.ts())).cloned()

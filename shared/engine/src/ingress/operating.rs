@@ -134,19 +134,56 @@ impl Ingress {
         id: MessageId,
         parts: Vec<Part>,
     ) -> Result<Appended, IngressError> {
+        let (answers, to) = (desk.takeover.is_some(), desk.to.message_id.clone());
+        let dispatch = Dispatch { by: by.to_owned(), answers, to, from: None };
+        let said = parts.clone();
+        let (record, appended) = self.dispatch(desk, id, parts, &dispatch).await?;
+        if record.message.parts == said {
+            Ok(appended)
+        } else {
+            Err(HistoryError::Taken { key: appended.base }.into())
+        }
+    }
+
+    /// Appends a text that the agent sends from the chat `from` to the chat of `desk`, and queues the turn that sends it. If
+    /// something has been sent under this id, that stands. Safe to repeat.
+    pub async fn send_from(
+        &self,
+        desk: &Desk,
+        from: &ChatKey,
+        id: MessageId,
+        text: &str,
+    ) -> Result<(), IngressError> {
+        let (by, to) = (self.agent_id.clone(), desk.to.message_id.clone());
+        let dispatch = Dispatch { by, answers: false, to, from: Some(from.clone()) };
+        self.dispatch(desk, id, vec![Part::text(text)], &dispatch).await?;
+        Ok(())
+    }
+
+    /// Appends a message that is to be sent to the chat of `desk`, unless one has this id, and queues its turn. Returns the one
+    /// that has the id.
+    async fn dispatch(
+        &self,
+        desk: &Desk,
+        id: MessageId,
+        parts: Vec<Part>,
+        dispatch: &Dispatch,
+    ) -> Result<(Record, Appended), IngressError> {
         let ts = desk.next_ts(self.history.clock().now());
         let ts = self.history.first_time(&desk.chat, &id, ts).await?;
-        let mut draft = desk.notice(by, id, ts, parts).asking(true);
-        let (answers, to) = (desk.takeover.is_some(), desk.to.message_id.clone());
-        draft.metadata.set_dispatch(&Dispatch { by: by.to_owned(), answers, to });
+        let mut draft = desk.notice(&dispatch.by, id, ts, parts).asking(true);
+        if dispatch.from.is_some() {
+            draft = draft.of_person(format!("agent/{}", dispatch.by));
+        }
+        draft.metadata.set_dispatch(dispatch);
         let (record, is_new) = self.history.append_once(&draft).await?;
         let base = draft.key().base();
-        if record.dispatch().is_none() || record.message.parts != draft.parts {
+        if record.dispatch().is_none() {
             return Err(HistoryError::Taken { key: base }.into());
         }
         let outcome = if is_new { Outcome::Stored } else { Outcome::Duplicate };
         let appended = Appended { base, outcome };
         self.enqueue(&draft, &appended, None).await?;
-        Ok(appended)
+        Ok((record, appended))
     }
 }

@@ -1,0 +1,167 @@
+//! `chat_send`: texts for other chats, which are the direct chat of the person who asks, and those that an admin has named in
+//! the settings of this one. The chat's next turn sends the text, as it sends an operator's message, so it asks no model.
+//!
+//! A send needs no approval in the direct chat; elsewhere what the admin has set. One without approval has an id that comes from
+//! the turn's first message and its number, so a repeated turn sends once; an approved one is made at most once.
+
+use annals_core::approval;
+use annals_core::chat_key::ChatKey;
+use annals_core::chat_settings::{DIRECT, SendApproval, SendTarget};
+use annals_core::person::canonical;
+use annals_core::record::Record;
+use annals_core::schedule::MAX_BYTES;
+use annals_core::sort_key::{MessageId, SortKey};
+use annals_engine::erasing::Person;
+use annals_engine::ingress::operating::Desk;
+use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::settings::tools::CallApproval;
+use annals_model::Tool;
+use annals_store::people::People;
+use serde_json::{Value, json};
+
+use super::result::Output;
+use crate::task::ClaimedTurn;
+
+/// Name of the tool.
+pub(crate) const SEND: &str = "chat_send";
+
+/// The chats that the turns of a chat may send to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Targets {
+    /// True if the person who asks may have a direct chat beside this one.
+    pub(crate) has_direct: bool,
+    /// Those that an admin has named.
+    pub(crate) named: Vec<SendTarget>,
+}
+
+impl Targets {
+    fn named(&self, input: &Value) -> Option<&SendTarget> {
+        let to = input.get("to").and_then(Value::as_str)?;
+        self.named.iter().find(|target| target.name.as_str() == to)
+    }
+
+    /// Returns the approval that a call with this input needs.
+    pub(crate) fn approval(&self, input: &Value) -> CallApproval {
+        match self.named(input).map(|target| target.approval) {
+            None | Some(SendApproval::None) => CallApproval::NotNeeded,
+            Some(SendApproval::Askers) => CallApproval::ByAskers,
+            Some(SendApproval::Admins) => CallApproval::ByAdmins,
+        }
+    }
+
+    /// Returns the tool, if there is a chat to send to.
+    pub(crate) fn tool(&self) -> Option<Tool> {
+        let direct = self.has_direct.then_some(DIRECT);
+        let names: Vec<&str> =
+            direct.into_iter().chain(self.named.iter().map(|to| to.name.as_str())).collect();
+        if names.is_empty() {
+            return None;
+        }
+        let about_direct = if self.has_direct {
+            " \"direct\" is the direct chat of the person who asks you, beside this one."
+        } else {
+            ""
+        };
+        Some(Tool {
+            name: SEND.into(),
+            description: "Sends a text to another chat, as your message there. People there do not see this chat, so the text \
+                          must be complete. Use it only when you are asked to."
+                .into(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "to": {"type": "string", "enum": names, "description": format!("the chat.{about_direct}")},
+                    "text": {"type": "string", "description": "what to say, word for word"},
+                },
+                "required": ["to", "text"],
+                "additionalProperties": false,
+            }),
+        })
+    }
+}
+
+/// Sends for one turn.
+pub(crate) struct Sending<'a> {
+    ingress: &'a Ingress,
+    targets: &'a Targets,
+    chat: &'a ChatKey,
+    /// The newest message that the turn answers.
+    asked: &'a Record,
+    /// The first message that the turn answers.
+    first: &'a SortKey,
+    is_of_one_person: bool,
+}
+
+impl<'a> Sending<'a> {
+    /// Returns what sends for `turn`.
+    pub(crate) fn new(ingress: &'a Ingress, targets: &'a Targets, turn: &'a ClaimedTurn) -> Self {
+        Self {
+            ingress,
+            targets,
+            chat: &turn.lease.chat,
+            asked: &turn.newest,
+            first: turn.turn.covers.first().unwrap_or(&turn.newest.key),
+            is_of_one_person: turn.is_of_one_person(),
+        }
+    }
+
+    /// Carries out the call with this id, the `nth` of the tool in the reply.
+    pub(crate) async fn call(&self, id: &str, nth: usize, input: &Value) -> Output {
+        self.send(id, nth, input).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "failed to look for the chat to send to; the model is told");
+            Err("nothing was sent: other chats cannot be reached at the moment".into())
+        })
+    }
+
+    async fn send(&self, id: &str, nth: usize, input: &Value) -> Result<Output, IngressError> {
+        let text = input.get("text").and_then(Value::as_str).unwrap_or_default();
+        if text.trim().is_empty() || text.len() > MAX_BYTES {
+            return Ok(Err(format!("\"text\" must have 1 to {MAX_BYTES} bytes")));
+        }
+        let named = self.targets.named(input);
+        let desk = match named {
+            Some(target) => self.ingress.desk(&target.chat).await?,
+            None if !self.is_of_one_person => {
+                return Ok(Err(
+                    "several people have asked, so it is not clear whose direct chat is meant".into()
+                ));
+            }
+            None => self.direct().await?,
+        };
+        let Some(desk) = desk.filter(|desk| desk.chat != *self.chat) else {
+            return Ok(Err("there is no such chat: nobody has written to you there lately".into()));
+        };
+        if desk.takeover.is_some() {
+            return Ok(Err("an operator answers in that chat at the moment, so nothing was sent".into()));
+        }
+        let number = nth.to_string();
+        let own = if self.targets.approval(input) == CallApproval::NotNeeded { &number } else { id };
+        let id = format!("chat-send-{}", approval::id(self.chat, self.first, own));
+        let Ok(id) = MessageId::new(id) else { return Ok(Err("this cannot be sent".into())) };
+        Ok(match self.ingress.send_from(&desk, self.chat, id, text).await {
+            Ok(()) => Ok(json!({"sent": true})),
+            Err(error) => {
+                tracing::warn!(%error, "failed to send to another chat, or to queue its turn; the model is told");
+                Err("it is not known if this was sent, or will be: the store failed".into())
+            }
+        })
+    }
+
+    /// Returns the direct chat in which the person who asks has written last, but not this one.
+    async fn direct(&self) -> Result<Option<Desk>, IngressError> {
+        let people = People::beside(self.ingress.history());
+        let person = Person::of(&people, canonical(&self.asked.sender())).await?;
+        let mut newest: Option<Desk> = None;
+        for (_, chat) in person.direct_chats(&people, self.ingress.agent_id()).await? {
+            let desk = if chat == *self.chat { None } else { self.ingress.desk(&chat).await? };
+            let is_newer = |desk: &Desk| {
+                person.wrote(desk.person()).is_some()
+                    && newest.as_ref().is_none_or(|known| known.person().sent_at < desk.person().sent_at)
+            };
+            if let Some(desk) = desk.filter(is_newer) {
+                newest = Some(desk);
+            }
+        }
+        Ok(newest)
+    }
+}
