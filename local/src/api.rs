@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::settings::{agent_id, dm_scope, links};
+use annals_channel::settings::{dm_scope, links};
+use annals_core::agents::Agents;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::settings::Env;
 use annals_engine::ingress::Ingress;
+use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{MemoryConfig, ViewConfig, model_names};
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
@@ -30,6 +32,7 @@ use serde_json::Value;
 
 use crate::config::data_dir;
 use crate::histories::open_beside;
+use crate::profiles;
 use crate::stores::check_writable;
 use crate::tty::line;
 
@@ -110,8 +113,8 @@ impl Api {
         let name = keys.into_iter().find(|key| key.admin).map_or_else(|| "dev".to_owned(), |key| key.name);
         // Nobody else can call these routes.
         let secret: SecretString = random_id().into();
-        let memory = MemoryConfig::from_env(env)?;
-        let ingress = Ingress::new(history, Arc::new(queue), agent_id(env)?)
+        let (memory, models) = (MemoryConfig::from_env(env)?, model_names(env)?);
+        let ingress = Ingress::new(history, Arc::new(queue), Agents::clone(&memory.agents))
             .with_people(dm_scope(env)?, links(env)?)
             .with_memory(memory.is_on);
         let router = annals_http::router(Http {
@@ -119,8 +122,9 @@ impl Api {
             ingress,
             keys: vec![ApiKey { name, secret: secret.clone(), admin: true }],
             view: ViewConfig::from_env(env)?,
+            profiles: profiles::read(&ProfilesSetting::from_env(env, &memory.agents, models.clone())?)?,
             memory,
-            models: model_names(env)?,
+            models,
             system_prompt: env.optional("SYSTEM_PROMPT"),
             cors_origins: CorsOrigins::None,
             console: false,

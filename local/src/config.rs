@@ -14,6 +14,7 @@ use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
 use annals_core::person::Links;
 use annals_core::settings::{ConfigError, Env, Setting};
+use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
 use annals_engine::usage::UsageConfig;
 use annals_http::settings::{
@@ -108,6 +109,8 @@ pub struct LocalConfig {
     pub links: Links,
     /// `MODEL_PRICES`, `LIMITS`
     pub usage: UsageConfig,
+    /// `AGENTS`, `AGENTS_FOLDER`
+    pub profiles: ProfilesSetting,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
     /// `ADMINS`
@@ -153,12 +156,14 @@ impl LocalConfig {
             let problem = format!("is not set, but TOOLS lets only administrators approve {tool}: name them");
             return Err(ConfigError::new("ADMINS", problem));
         }
+        let agent = AgentConfig::from_env(env, Some("echo"))?;
         Ok(Self {
+            profiles: ProfilesSetting::from_env(env, &agent.memory.agents, agent.model.names())?,
             data_dir: data_dir(env),
             host,
             port,
             user: user(env)?,
-            agent: AgentConfig::from_env(env, Some("echo"))?,
+            agent,
             reply_quiet: reply_quiet(env)?,
             delivery: DeliveryConfig::from_env(env)?,
             retention: retention(env)?,

@@ -35,6 +35,7 @@ pub mod histories;
 pub mod import;
 pub mod memory;
 pub mod outbox;
+mod profiles;
 pub mod program;
 pub mod progress;
 pub mod queue;

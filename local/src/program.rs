@@ -9,6 +9,7 @@ use annals_agent::Agent;
 use annals_agent::mcp::Servers;
 use annals_channel::local::Clients;
 use annals_compactor::Compactor;
+use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::language::Language;
 use annals_discord_relay::{DiscordHost, relay};
@@ -47,6 +48,7 @@ use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::histories::history;
 use crate::outbox::FileOutbox;
+use crate::profiles;
 use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
 use crate::status::Status;
@@ -108,6 +110,7 @@ impl Program {
     #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
     async fn start_with(config: LocalConfig, clock: Clock, data_lock: DataLock) -> anyhow::Result<Self> {
         let config = config.with_key()?;
+        let profiles = profiles::read(&config.profiles)?;
         let stores = Stores::open(&config.data_dir).await?;
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
@@ -134,14 +137,18 @@ impl Program {
         let confirmer = Deliverer::new(confirming, Some(outbox.clone()));
         let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
         let usage = Arc::new(config.usage);
-        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.agent.agent_id.clone())
-            .with_approvers(approvers)
-            .with_access(config.access.clone())
-            .with_people(config.channel_settings.dm_scope, config.links)
-            .with_language(config.agent.language)
-            .with_time_zone(config.agent.view.time_zone)
-            .with_memory(config.agent.memory.is_on)
-            .with_usage(Arc::clone(&usage));
+        let ingress = Ingress::new(
+            history.clone(),
+            Arc::new(queue.clone()),
+            Agents::clone(&config.agent.memory.agents),
+        )
+        .with_approvers(approvers)
+        .with_access(config.access.clone())
+        .with_people(config.channel_settings.dm_scope, config.links)
+        .with_language(config.agent.language)
+        .with_time_zone(config.agent.view.time_zone)
+        .with_memory(config.agent.memory.is_on)
+        .with_usage(Arc::clone(&usage));
         let models = models(&config.agent.model, &clock).await?;
         let upkeep = Upkeep {
             access: config.access,
@@ -161,6 +168,7 @@ impl Program {
             outgoing: Some(ingress.clone()),
             ..Agent::new(history, models, &config.agent)
         };
+        let agent = agent.with_profiles(profiles.clone())?;
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);
         let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
@@ -178,6 +186,7 @@ impl Program {
             keys: api_keys,
             view: config.agent.view,
             memory: config.agent.memory,
+            profiles,
             models: config.agent.model.names(),
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,

@@ -82,7 +82,7 @@ async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
     let clients = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]);
     let queue = Arc::new(Sqs::new(clients.sqs.clone(), variables["ANNALS_QUEUE_URL"].clone()));
     let history = clients.history(&variables);
-    let ingress = Ingress::new(history.clone(), queue, "annals".into());
+    let ingress = Ingress::new(history.clone(), queue, String::from("annals"));
 
     let chat = ChatKey::telegram(42, None);
     // The second is too large for the table.

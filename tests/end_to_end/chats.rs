@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_local::stores::TABLE;
@@ -128,7 +129,8 @@ async fn a_forgotten_chat_leaves_and_comes_back_when_it_is_used_again() {
     world.say_in(2, 2).await;
     assert_eq!(listed(&world, 1).await, [2, 3, 1]);
     for chat in [2, 3] {
-        annals_engine::forgetting::forget(&world.history, &key(chat), Timestamp::MAX).await.unwrap();
+        let agents = Agents::only("annals".into());
+        annals_engine::forgetting::forget(&world.history, &agents, &key(chat), Timestamp::MAX).await.unwrap();
     }
     assert_eq!(listed(&world, 1).await, [1]);
     world.say_in(2, 3).await;
@@ -220,7 +222,8 @@ async fn with_very_many_active_chats_each_is_listed_once_by_its_last_answer_or_r
     let first = world.history.chats(None, 100).await.unwrap();
     // So few that a page that began now would be in the other.
     for chat in 10..=80 {
-        annals_engine::forgetting::forget(&world.history, &key(chat), Timestamp::MAX).await.unwrap();
+        let agents = Agents::only("annals".into());
+        annals_engine::forgetting::forget(&world.history, &agents, &key(chat), Timestamp::MAX).await.unwrap();
     }
     let second = world.history.chats(first.before.as_ref(), 100).await.unwrap();
     let numbers: Vec<i64> = second.chats.iter().map(|listed| number(&listed.chat)).collect();

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals_compactor::Compactor;
+use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
@@ -24,7 +25,8 @@ use crate::world::{LEASE, World};
 
 /// Deletes the chat as time passes.
 async fn forget_now(world: &World) -> Result<Forgotten, ForgetError> {
-    let deleting = Box::pin(forget(&world.history, &world.chat, Timestamp::MAX));
+    let agents = agents();
+    let deleting = Box::pin(forget(&world.history, &agents, &world.chat, Timestamp::MAX));
     passing(&world.clock, Duration::from_millis(100), deleting).await
 }
 
@@ -94,7 +96,7 @@ async fn a_deletion_at_any_moment_of_a_visit_leaves_nothing() {
         let visit = tokio::spawn(async move { upkeep.visit(&chat).await.map(drop) });
         stall.reached();
         let (history, chat) = (world.another_process(), world.chat.clone());
-        let deletion = tokio::spawn(async move { forget(&history, &chat, Timestamp::MAX).await });
+        let deletion = tokio::spawn(async move { forget(&history, &agents(), &chat, Timestamp::MAX).await });
         let is_claimed = async || {
             let item = world.stores.dynamodb.get_item().table_name(TABLE);
             let item = item.key("pk", attribute(&world.chat.to_string())).key("sk", attribute("!head"));
@@ -108,6 +110,10 @@ async fn a_deletion_at_any_moment_of_a_visit_leaves_nothing() {
         assert_eq!(left(&world).await, [""; 0], "at request {at}: {visited:?}");
         assert_eq!(world.segments().await, []);
     }
+}
+
+fn agents() -> Agents {
+    Agents::only("annals".into())
 }
 
 /// The model takes its time over what is worth remembering, or over an answer; the deletion does not wait for that.
@@ -207,7 +213,7 @@ async fn a_deletion_goes_on_where_the_one_before_ended() {
         tries += 1;
         // Its time is over after the first page.
         let deadline = world.clock.now().minus(Duration::from_secs(1));
-        match forget(history, chat, deadline).await {
+        match forget(history, &agents(), chat, deadline).await {
             Ok(_) => break,
             Err(ForgetError::Unfinished { forgotten }) => {
                 records += forgotten.records;

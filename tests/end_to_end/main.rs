@@ -8,6 +8,7 @@
 
 mod access;
 mod additions;
+mod agents;
 mod albums;
 mod app;
 mod approvals;

@@ -179,7 +179,7 @@ async fn compactions_are_counted_and_those_that_come_to_nothing() {
         assert!(chat.run(&from, true).await);
     }
     let Agent { history, model, view, agent_id, metrics, .. } = chat.agent(true);
-    let compaction = Compaction { history, model, view, agent_id, metrics };
+    let compaction = Compaction { history, model, view, agent_id, profile_id: None, metrics };
     let lease = chat.world.claim().await;
     let records = chat.world.records().await;
     chat.told();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
@@ -281,7 +282,7 @@ async fn an_erasure_continues_where_it_ended() {
             count
         };
         let before = count().await;
-        let erased = person.erase(&history, "annals", deadline, &mut Vec::new()).await;
+        let erased = person.erase(&history, &Agents::only("annals".into()), deadline, &mut Vec::new()).await;
         records += before - count().await;
         match erased {
             Ok(_) => break,
@@ -344,7 +345,7 @@ async fn an_erasure_that_was_stopped_anywhere_leaves_nothing_of_the_person_and_a
     let erase = async |world: &World, history: History| {
         let erasing = async move {
             let person = Person::of(&People::beside(&history), "telegram-42").await?;
-            person.erase(&history, "annals", Timestamp::MAX, &mut Vec::new()).await
+            person.erase(&history, &Agents::only("annals".into()), Timestamp::MAX, &mut Vec::new()).await
         };
         passing(&world.clock, Duration::from_millis(100), Box::pin(erasing)).await
     };

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use annals_channel::settings::{
-    DeliveryConfig, access, agent_id, channel_settings, dm_scope, language, links, time_zone,
+    DeliveryConfig, access, agent_id, agents, channel_settings, dm_scope, language, links, time_zone,
 };
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_lark::settings::LarkConfig;
 use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::agents::Agents;
 use annals_core::settings::{ConfigError, Env, Setting, Unset};
+use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{
     AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
 };
@@ -49,7 +51,7 @@ const LEFT_OUT: [&str; 4] =
 type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
 
 /// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 25] = [
+const READERS: [(&str, Reader); 27] = [
     ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
     ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
     ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
@@ -62,6 +64,10 @@ const READERS: [(&str, Reader); 25] = [
     ("UsageConfig::from_env(env)", |env| UsageConfig::from_env(env).map(drop)),
     ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
     ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
+    ("ProfilesSetting::from_env(env, ", |env| {
+        ProfilesSetting::from_env(env, &Agents::only("annals".into()), Vec::new()).map(drop)
+    }),
+    ("agents(env)", |env| agents(env).map(drop)),
     ("admins(env)", |env| admins(env).map(drop)),
     ("agent_id(env)", |env| agent_id(env).map(drop)),
     ("HttpConfig::deployed(env)", |env| HttpConfig::deployed(env).map(drop)),
@@ -312,6 +318,7 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
                         | "TOOLS"
                         | "ADMINS"
                         | "LIMITS"
+                        | "AGENTS"
                         | "CONSOLE"
                         | "MEMORY"
                         | "LINKS"

@@ -329,7 +329,7 @@ fn no_role_may_use_every_model_or_list_the_whole_bucket() {
         }
         listing += policies.matches("s3:prefix").count();
     }
-    assert_eq!(listing, 8);
+    assert_eq!(listing, 11);
 }
 
 /// Nothing that holds a history goes with its stack, or lies open.

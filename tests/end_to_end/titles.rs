@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_core::agents::Agents;
 use annals_core::sort_key::Timestamp;
 use annals_engine::forgetting::forget;
 use annals_test_support::telegram_api::BOT_USERNAME;
@@ -214,7 +215,8 @@ async fn a_title_that_comes_while_its_chat_is_deleted_is_deleted_with_it() {
     let world = World::new().await;
     let asked = world.hear(0, "hello", true).await;
     world.run(&asked).await;
-    let deletion = Box::pin(forget(&world.history, &world.chat, Timestamp::MAX));
+    let agents = Agents::only("annals".into());
+    let deletion = Box::pin(forget(&world.history, &agents, &world.chat, Timestamp::MAX));
     let titles = async {
         while world
             .another_process()

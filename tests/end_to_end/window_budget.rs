@@ -252,6 +252,7 @@ async fn a_summary_takes_no_more_than_its_share() {
         model: Model::Echo,
         view,
         agent_id: "annals".into(),
+        profile_id: None,
         metrics: Metrics::default(),
     };
     let most = compaction.rules().summary_tokens;

@@ -187,8 +187,9 @@ impl World {
     }
 
     pub(crate) fn compaction_of(&self, history: &History) -> Compaction {
-        let Upkeep { history, model, view, agent_id, metrics, .. } = self.upkeep_of(history);
-        Compaction { history, model, view, agent_id, metrics }
+        let Upkeep { history, model, view, metrics, .. } = self.upkeep_of(history);
+        let agent_id = "annals".into();
+        Compaction { history, model, view, agent_id, profile_id: None, metrics }
     }
 
     pub(crate) fn compactor(&self) -> Compactor {
@@ -209,7 +210,7 @@ impl World {
     }
 
     pub(crate) fn ingress_of(&self, history: &History) -> Ingress {
-        Ingress::new(history.clone(), Arc::new(self.queue.clone()), "annals".into())
+        Ingress::new(history.clone(), Arc::new(self.queue.clone()), String::from("annals"))
     }
 
     pub(crate) fn advance(&self, seconds: u64) {

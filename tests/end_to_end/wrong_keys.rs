@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use annals_core::settings::Env;
 use annals_engine::live::Live;
+use annals_engine::profiles::Profiles;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
@@ -77,6 +78,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
         keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
         view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
         memory: MemoryConfig::default(),
+        profiles: Profiles::default(),
         models: Vec::new(),
         system_prompt: None,
         cors_origins: CorsOrigins::None,

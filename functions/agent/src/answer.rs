@@ -52,6 +52,7 @@ pub(crate) async fn answer(
 ) -> Result<Record, TurnError> {
     let now = agent.clock.now();
     let asking = Asking::new(attempt, agent.model.fallback().is_some(), now, until);
+    let asking = asking.with_rounds(agent.max_rounds());
     let rounds = Rounds::new(&turn.lease.chat, &turn.reply_key());
     let (kind, message) =
         match ask(agent, turn, Scope::New { read_from }, offered, rounds, asking, feed).await? {

@@ -104,7 +104,8 @@ pub(crate) async fn ask(
                 continue;
             }
             Ok(Round::End) => {
-                let message = rounds.take_message(model.name());
+                let mut message = rounds.take_message(model.name());
+                sign(agent, &mut message);
                 let texts = turn.texts(agent.language);
                 return Ok(Asked::Reply(with_notes(message, prepared.as_ref(), &scope, texts)));
             }
@@ -137,10 +138,18 @@ pub(crate) async fn ask(
                     return Ok(Asked::Nothing(cause));
                 }
                 let mut message = rounds.given_up(turn.texts(agent.language).unfinished());
+                sign(agent, &mut message);
                 message.metadata.set_cause(&cause);
                 return Ok(Asked::Reply(message));
             }
         }
+    }
+}
+
+/// Names the profile that made `message`.
+fn sign(agent: &Agent, message: &mut UiMessage) {
+    if let Some(profile) = &agent.profile {
+        message.metadata.set_agent(&profile.id);
     }
 }
 

@@ -198,7 +198,7 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
         _ => records.iter().any(Record::is_group),
     };
     let sends = agent.outgoing.as_ref().map(|_| is_shared);
-    Offered::new(recalled, servers, !agent.model.is_echo(), sends)
+    Offered::new(recalled, servers, !agent.model.is_echo(), sends, agent.profile.clone())
 }
 
 /// Finds the reply that `turn` continues, with the records that it was made from. Returns `None` if it has left the table.

@@ -9,6 +9,7 @@ use annals_channel::settings::DeliveryConfig;
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
+use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
 use annals_engine::usage::UsageConfig;
 use annals_io::tls;
@@ -40,6 +41,9 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let tools = aws::tools(&aws, tools, env).await?;
     let servers = tools.map(|tools| Arc::new(Servers::new(tools, clock.clone())));
     let models = Models::new(&config.model, &clock, Some(&aws), &metrics)?;
+    let profiles =
+        aws::profiles(&aws, &ProfilesSetting::from_env(env, &config.memory.agents, config.model.names())?)
+            .await?;
     let agent = Agent {
         surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
         deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
@@ -53,6 +57,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         outgoing: Some(outgoing),
         ..Agent::new(history, models, &config)
     };
+    let agent = agent.with_profiles(profiles)?;
     let shared = Arc::new((agent, queue));
     // One invocation at a time, unless the environment allows more (`AWS_LAMBDA_MAX_CONCURRENCY`): a turn mostly waits.
     lambda_runtime::run_concurrent(service_fn(move |event: LambdaEvent<SqsEvent>| {

@@ -113,6 +113,11 @@ impl Servers {
         Self { all, http: Connection::new(connect), clock }
     }
 
+    /// Returns the names of the servers.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.all.iter().map(|server| server.config.name.as_str()).collect()
+    }
+
     /// Returns the tools of all servers, under names other than the `taken` ones. Never fails, and takes [`LIST_TIMEOUT`] at
     /// most.
     pub(crate) async fn offer(&self, history: &History, taken: &[&str]) -> ServerTools {

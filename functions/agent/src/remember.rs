@@ -20,7 +20,7 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
         history: agent.history.clone(),
         model: agent.summarizer(),
         view: agent.view,
-        memory: agent.memory,
+        memory: agent.memory.clone(),
     };
     let captured_to = lease.head.captured_to.as_ref();
     let mut timing = agent.recorder.begin(Step::Remember);
@@ -47,7 +47,7 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
 
 /// Reads the memory and the time zone for this turn. A failure is logged: an answer without them is better than none.
 pub(crate) async fn recall(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Option<Recalled> {
-    match recalled(&agent.history, chat, records, &agent.view, agent.memory).await {
+    match recalled(&agent.history, chat, records, &agent.view, &agent.memory).await {
         Ok(recalled) => Some(recalled),
         Err(error) => {
             tracing::warn!(%error, "failed to recall memory; the turn continues without it");

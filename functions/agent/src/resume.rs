@@ -70,6 +70,7 @@ pub(crate) async fn resume(
     }
     if approval::is_unfinished(&form.message) {
         let asking = Asking::new(attempt, agent.model.fallback().is_some(), agent.clock.now(), until);
+        let asking = asking.with_rounds(agent.max_rounds());
         let rounds = Rounds::resumed(&form.message, &turn.lease.chat, &reply.key);
         let scope = Scope::Paused { at: reply.sent_at };
         let Asked::Reply(more) = ask(agent, turn, scope, offered, rounds, asking, feed).await? else {

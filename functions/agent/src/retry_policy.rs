@@ -109,6 +109,7 @@ pub(crate) struct Asking {
     fallback_at: Option<Timestamp>,
     tries: u32,
     rounds: u32,
+    max_rounds: u32,
     shortenings: u32,
     shows_images: bool,
     /// True if the first model failed in a way that may pass, and its fallback took over.
@@ -129,10 +130,16 @@ impl Asking {
             fallback_at,
             tries: 0,
             rounds: 0,
+            max_rounds: ROUNDS,
             shortenings: 0,
             shows_images: true,
             may_recover: false,
         }
+    }
+
+    /// Returns the same policy with at most `rounds` rounds of calls, if that is fewer.
+    pub(crate) fn with_rounds(self, rounds: Option<u32>) -> Self {
+        Self { max_rounds: rounds.unwrap_or(ROUNDS).min(ROUNDS), ..self }
     }
 
     /// Returns the time until which the current model may answer.
@@ -142,7 +149,7 @@ impl Asking {
 
     /// Returns true if the next answer may have calls.
     pub(crate) fn may_call(&self, now: Timestamp) -> bool {
-        self.rounds < ROUNDS && now < self.calls_until
+        self.rounds < self.max_rounds && now < self.calls_until
     }
 
     /// Notes that the model has answered with calls.

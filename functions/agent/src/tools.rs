@@ -5,6 +5,7 @@
 //! - `sending.rs`: `chat_send`, if there is a chat to send to
 //! - `schedules.rs`: `schedule_create`, `schedule_list`, `schedule_cancel`
 //! - `mcp.rs`, outside this folder: the tools of external servers
+//! - `skills.rs`: `skills_load`, if the chat's agent has skills
 //! - `schema.rs`: checks an input against the tool's schema
 //! - `result.rs`: results of calls, shortened for the model
 //!
@@ -16,9 +17,12 @@ pub(crate) mod result;
 mod schedules;
 mod schema;
 mod sending;
+mod skills;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use annals_core::agents::Profile;
 use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
@@ -52,7 +56,7 @@ const MAX_TOOLS: usize = 120;
 const MAX_LABELS: usize = 8;
 
 /// The names of the agent's own tools.
-pub(crate) const OWN: [&str; 8] = [
+pub(crate) const OWN: [&str; 9] = [
     history::SEARCH,
     memory::SEARCH,
     memory::SAVE,
@@ -61,6 +65,7 @@ pub(crate) const OWN: [&str; 8] = [
     schedules::LIST,
     schedules::CANCEL,
     sending::SEND,
+    skills::LOAD,
 ];
 
 /// The memory, the time zone and the tools that a turn gives its model.
@@ -77,6 +82,8 @@ pub(crate) struct Offered {
     sends: Option<bool>,
     /// False for `echo`.
     calls_tools: bool,
+    /// The profile of the chat's agent.
+    profile: Option<Arc<Profile>>,
     /// Tools that are offered together or not at all.
     selected: Vec<Vec<Tool>>,
 }
@@ -88,11 +95,12 @@ impl Offered {
         servers: ServerTools,
         calls_tools: bool,
         sends: Option<bool>,
+        profile: Option<Arc<Profile>>,
     ) -> Self {
         let (memory, time_zone) =
             recalled.map_or((None, None), |recalled| (recalled.memory, Some(recalled.time_zone)));
         let (targets, selected) = (Targets::default(), Vec::new());
-        Self { memory, time_zone, servers, targets, sends, calls_tools, selected }
+        Self { memory, time_zone, servers, targets, sends, calls_tools, profile, selected }
     }
 
     /// Selects the tools for a chat of this head, for requests of `window` tokens. The same in each turn of the chat, in a
@@ -103,16 +111,31 @@ impl Offered {
             // A chat without segments has nothing to search.
             let search = head.longest_segment().map(|_| vec![history::tool()]);
             let notes = self.memory.as_ref().map(|memory| memory::tools(&memory.owner));
-            let external = self.servers.tools.iter().map(|tool| vec![tool.tool.clone()]);
-            let scheduling = [schedules::tools()];
             let named = || head.settings.sends_to.clone();
             let targets = self.sends.map(|has_direct| Targets { has_direct, named: named() });
             self.targets = targets.unwrap_or_default();
             let sending = self.targets.tool().map(|tool| vec![tool]);
-            let own = search.into_iter().chain(notes).chain(scheduling).chain(sending);
-            self.selected = own.chain(external).take(MAX_TOOLS).collect();
+            let external = self.servers.tools.iter().filter(|tool| self.is_allowed(&tool.label));
+            let external = external.map(|tool| vec![tool.tool.clone()]);
+            let own = search.into_iter().chain(notes).chain([schedules::tools()]).chain(sending);
+            let own = own.map(|mut tools| {
+                tools.retain(|tool| self.is_allowed(&tool.name));
+                tools
+            });
+            let skills = self.profile.as_deref().and_then(skills::tool).map(|tool| vec![tool]);
+            let all = skills.into_iter().chain(own).chain(external).filter(|tools| !tools.is_empty());
+            self.selected = all.take(MAX_TOOLS).collect();
             self.fit(window);
         }
+    }
+
+    /// Returns true if the profile of the chat's agent lets it have a tool, by its name or `<server>/<tool>`.
+    fn is_allowed(&self, name: &str) -> bool {
+        let server = name.split('/').next();
+        let allowed = self.profile.as_ref().and_then(|profile| profile.tools.as_ref());
+        allowed.is_none_or(|allowed| {
+            allowed.iter().any(|allowed| allowed.name == name || Some(allowed.name.as_str()) == server)
+        })
     }
 
     /// Selects the tools again for the next request of a turn, if a server has said over a connection of `session` that its
@@ -175,6 +198,7 @@ pub(crate) struct Toolbox<'a> {
     schedules: Schedules,
     sending: Option<Sending<'a>>,
     targets: &'a Targets,
+    profile: Option<&'a Profile>,
     external: &'a [External],
     session: Option<&'a Session<'a>>,
     offered: Vec<Tool>,
@@ -211,6 +235,7 @@ impl<'a> Toolbox<'a> {
             schedules: Schedules::new(history.clone(), chat.clone(), asked.clone(), offered.time_zone(agent)),
             sending: agent.outgoing.as_ref().map(|ingress| Sending::new(ingress, &offered.targets, turn)),
             targets: &offered.targets,
+            profile: offered.profile.as_deref(),
             external: &offered.servers.tools,
             session,
             offered: offered.selected.concat(),
@@ -292,6 +317,9 @@ impl<'a> Toolbox<'a> {
     async fn carry_out(&self, call: &ToolCall, nth: usize, so_far: &[&str]) -> Output {
         if call.name == history::SEARCH {
             return history::search(self.history, self.chat, self.line, &self.shown, &call.input).await;
+        }
+        if let Some(profile) = self.profile.filter(|_| call.name == skills::LOAD) {
+            return skills::load(profile, &call.input);
         }
         if let Some(notes) = &self.notes
             && let Some(output) = notes.call(&call.name, nth, &call.input, &self.read(so_far)).await

@@ -89,7 +89,14 @@ async fn run_uncounted(
             let (trace, running_since) = (lease.head.trace.clone(), lease.head.running_since);
             recorder = Recorder::new(&agent.clock, MAX_REQUESTS, trace, running_since);
         }
-        let agent = &agent.for_run(&lease.head.settings, recorder.clone());
+        let agent = &match agent.for_run(&lease, recorder.clone()).await {
+            Ok(agent) => agent,
+            Err(error) => {
+                let error = TurnError::from(error);
+                drop(agent.history.release_unfinished(&lease, error.counts(), recorder.take()).await);
+                return Err(error);
+            }
+        };
         let typing = Typing::default();
         let mut shown = Box::pin(typing::show(agent, chat, typing.watch()));
         let run = Run {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_core::agents::Said;
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::language::Language;
 use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
-use annals_core::record::Record;
+use annals_core::record::{Channel, Record};
 use annals_runtime::problem::Problem;
 use aws_lc_rs::{constant_time, digest};
 use axum::Json;
@@ -87,12 +88,17 @@ impl Caller {
         if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
     }
 
+    /// Returns what the rules of `AGENTS` see of a message that this caller sends through `channel`.
+    pub fn said(&self, channel: Channel) -> Said<'_> {
+        Said { channel: Some(channel), key: Some(&self.name), ..Said::default() }
+    }
+
     /// Returns true if this caller may read and change the memory of `owner`: of people and conversations of its key, or of
     /// all with an admin key.
     pub fn may_remember(&self, owner: &Owner) -> bool {
         self.admin
             || match owner {
-                Owner::User(person) => self.own_user_id(person).is_some(),
+                Owner::User(person) | Owner::UserOf { person, .. } => self.own_user_id(person).is_some(),
                 Owner::Chat(chat) => match chat.place() {
                     Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => {
                         *key_name == self.name

@@ -242,7 +242,8 @@ impl Http {
             return Ok(Room { chat: own, direct: None });
         }
         let identity = self.identity(caller, user_id)?;
-        let direct = self.ingress.direct_chat(&identity, None, self.clock.now()).await?;
+        let said = caller.said(Channel::Web);
+        let direct = self.ingress.direct_chat(&identity, None, self.clock.now(), &said).await?;
         telemetry::about(&direct.chat);
         Ok(Room { chat: direct.chat, direct: Some((identity, direct.person)) })
     }

@@ -43,7 +43,7 @@ pub(crate) async fn delete(
         None => Vec::new(),
     };
     loop {
-        let error = match forget(http.ingress.history(), &chat, ends).await {
+        let error = match forget(http.ingress.history(), http.ingress.agents(), &chat, ends).await {
             Ok(removed) => {
                 if let Some(after_forgetting) = &http.after_forgetting
                     && let Err(error) = after_forgetting(names).await

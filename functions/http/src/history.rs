@@ -96,6 +96,8 @@ pub(crate) struct ContextView {
     /// Owner of the memory that the next turn reads and writes; null if there is none.
     #[schema(required)]
     memory_of: Option<MemoryOf>,
+    /// The agent that answers in the chat.
+    agent: String,
 }
 
 /// Owner of a memory, as `GET /v1/memory` takes it.
@@ -149,14 +151,20 @@ pub(crate) async fn context(
     let (chat, head) = history.current(&chat).await.map_err(Failure::unreadable)?;
     let seen =
         history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(Failure::unreadable)?;
-    let recalled = recalled(history, &chat, &seen.records, &http.view, http.memory);
+    let recalled = recalled(history, &chat, &seen.records, &http.view, &http.memory);
     let Recalled { memory, time_zone } = recalled.await?;
     let memory_of = memory.as_ref().and_then(|memory| match &memory.owner {
-        Owner::User(person) => caller.own_user_id(person).map(|id| MemoryOf::UserId(id.to_owned())),
+        Owner::User(person) | Owner::UserOf { person, .. } => {
+            caller.own_user_id(person).map(|id| MemoryOf::UserId(id.to_owned()))
+        }
         Owner::Chat(chat) => Some(MemoryOf::ChatKey(chat.clone())),
     });
-    let parts: Vec<String> =
-        http.system_prompt(&head).into_iter().chain(memory.and_then(|memory| memory.section)).collect();
+    let agent = http.memory.agents.of_records(&chat, &seen.records);
+    let parts: Vec<String> = http
+        .system_prompt(agent, &head)
+        .into_iter()
+        .chain(memory.and_then(|memory| memory.section))
+        .collect();
     let system = (!parts.is_empty()).then(|| parts.join("\n\n"));
     let system_tokens = system.as_deref().map_or(0, tokens::of_text);
     let now_tokens = time_marks::now_tokens();
@@ -179,6 +187,7 @@ pub(crate) async fn context(
         left_out: seen.left_out,
         session_start: seen.session_start.map(|start| start.ts()),
         memory_of,
+        agent: agent.to_owned(),
         messages: seen.messages,
     }))
 }

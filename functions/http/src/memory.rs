@@ -36,11 +36,13 @@ pub(crate) struct OwnerQuery {
     /// The chat that owns the entries: a conversation id, at most 512 bytes, or with an admin key a whole ChatKey.
     #[param(min_length = 1, max_length = 2048)]
     chat_key: Option<String>,
+    /// With `userId`: the agent whose memory of the person it is; by default that of `AGENT_ID`.
+    agent: Option<String>,
 }
 
 impl QueryParameters for OwnerQuery {
     fn invalid() -> Problem {
-        let detail = "give the owner of the entries as ?userId= or as ?chatKey=, and not both";
+        let detail = "give the owner of the entries as ?userId= or as ?chatKey=, and not both; ?agent= is one of AGENTS";
         Problem::bad_request("bad-owner", "The query names no owner", detail)
     }
 }
@@ -124,6 +126,10 @@ pub(crate) struct Remembered {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     user_id: Option<String>,
+    /// The agent, if it is not the default one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     chat_key: Option<ChatKey>,
@@ -188,12 +194,20 @@ pub(crate) async fn list(
         }
         (Some(user_id), None) => {
             let identity = caller.crossing_user_id(&user_id);
-            Owner::User(match http.ingress.dm_scope() {
+            let person = match http.ingress.dm_scope() {
                 DmScope::User => http.ingress.people().person_of(&identity).await?,
                 DmScope::Chat => canonical(&identity).to_owned(),
-            })
+            };
+            let agents = http.ingress.agents();
+            let agent = query.agent.as_deref().unwrap_or(agents.default_id());
+            if !agents.ids().contains(&agent) {
+                return Err(OwnerQuery::invalid().into());
+            }
+            Owner::of_person(agents.profiled(agent), person)
         }
-        (None, Some(chat)) => Owner::Chat(http.ingress.history().first_name(&caller.chat(&chat)?).await?),
+        (None, Some(chat)) if query.agent.is_none() => {
+            Owner::Chat(http.ingress.history().first_name(&caller.chat(&chat)?).await?)
+        }
         _ => return Err(OwnerQuery::invalid().into()),
     };
     Ok(Json(Memories::of(&http, &owner, &caller).await?))
@@ -249,7 +263,9 @@ pub(crate) async fn delete(
 fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
     let entry = &kept.entry;
     let (user_id, chat_key) = match &entry.owner {
-        Owner::User(person) => (caller.own_user_id(person).map(str::to_owned), None),
+        Owner::User(person) | Owner::UserOf { person, .. } => {
+            (caller.own_user_id(person).map(str::to_owned), None)
+        }
         Owner::Chat(chat) => (None, Some(chat.clone())),
     };
     let source = entry.source.as_ref();
@@ -259,6 +275,7 @@ fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
         kind: entry.kind,
         scope: entry.owner.scope(),
         user_id,
+        agent: entry.owner.agent().map(str::to_owned),
         chat_key,
         text: entry.text.clone(),
         markdown: entry.render(),

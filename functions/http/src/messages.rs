@@ -283,7 +283,8 @@ impl Http {
             }
             (Destination::Chat(chat), None, ts) => (chat, None, ts),
             (Destination::Person(identity), id, ts) => {
-                let direct = self.ingress.direct_chat(&identity, id.as_ref(), ts).await?;
+                let said = caller.said(Channel::Http);
+                let direct = self.ingress.direct_chat(&identity, id.as_ref(), ts, &said).await?;
                 (direct.chat, Some((identity, direct.person)), direct.ts)
             }
         };

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
-use annals_core::memory::Owner;
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Record};
 use annals_engine::erasing::{EraseError, ErasedNumbers, Person, Share};
@@ -191,9 +190,11 @@ pub(crate) async fn export(
     let others: Vec<&String> = person.identities.iter().filter(|identity| **identity != person.id).collect();
     let mut first = json!({"type": "person", "id": person.id, "links": others}).to_string() + "\n";
     for identity in &person.identities {
-        for kept in memory.list(&Owner::User(identity.clone())).await? {
-            let (id, markdown) = (kept.id().to_string(), kept.entry.render());
-            first += &(json!({"type": "memory", "id": id, "markdown": markdown}).to_string() + "\n");
+        for owner in http.ingress.agents().owners(identity) {
+            for kept in memory.list(&owner).await? {
+                let (id, markdown) = (kept.id().to_string(), kept.entry.render());
+                first += &(json!({"type": "memory", "id": id, "markdown": markdown}).to_string() + "\n");
+            }
         }
     }
     let body = ResponseBody::from_stream(exported(history, person, first.into()));
@@ -212,7 +213,7 @@ pub(crate) async fn delete(
     let ends = http.clock.now().plus(PATIENCE);
     let person = Person::of(http.ingress.people(), &identity).await?;
     let mut forgotten = Vec::new();
-    let erased = person.erase(http.ingress.history(), http.ingress.agent_id(), ends, &mut forgotten).await;
+    let erased = person.erase(http.ingress.history(), http.ingress.agents(), ends, &mut forgotten).await;
     if let Some(after_forgetting) = &http.after_forgetting
         && let Err(error) = after_forgetting(forgotten).await
     {
@@ -239,7 +240,7 @@ impl Http {
     /// Returns the identity that `id` names.
     fn known(&self, id: &str) -> Result<String, Problem> {
         let identity = canonical(id);
-        let chat = ChatKey::direct(self.ingress.agent_id(), identity);
+        let chat = ChatKey::direct(self.ingress.agents().default_id(), identity);
         chat.map(|_| identity.to_owned()).map_err(|error| bad_user(error.to_string()))
     }
 
@@ -248,7 +249,7 @@ impl Http {
         let person = Person::of(people, identity).await?;
         let mut seen = Vec::new();
         let mut known = BTreeSet::new();
-        for (identity, chat) in person.direct_chats(people, self.ingress.agent_id()).await? {
+        for (identity, chat) in person.direct_chats(people, self.ingress.agents()).await? {
             known.insert(chat.clone());
             seen.push(seen_in(history, &person, Some(identity), chat));
         }
@@ -261,7 +262,9 @@ impl Http {
         let seen: Vec<Option<PersonChat>> = stream::iter(seen).buffered(CHATS_AT_ONCE).try_collect().await?;
         let mut memories = Vec::new();
         for identity in &person.identities {
-            memories.extend(Memories::of(self, &Owner::User(identity.clone()), caller).await?.memories);
+            for owner in self.ingress.agents().owners(identity) {
+                memories.extend(Memories::of(self, &owner, caller).await?.memories);
+            }
         }
         let chats = seen.into_iter().flatten().collect();
         let Person { id, identities } = person;

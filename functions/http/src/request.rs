@@ -293,7 +293,7 @@ impl Http {
     /// Returns the identity of `user_id` of `caller` in direct chats.
     pub(crate) fn identity(&self, caller: &Caller, user_id: &str) -> Result<String, Problem> {
         let identity = caller.crossing_user_id(user_id);
-        let chat = ChatKey::direct(self.ingress.agent_id(), &identity);
+        let chat = ChatKey::direct(self.ingress.agents().default_id(), &identity);
         chat.map(|_| identity).map_err(|error| bad_user(error.to_string()))
     }
 

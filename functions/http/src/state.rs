@@ -7,6 +7,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
+use annals_engine::profiles::Profiles;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_io::clock::Clock;
 use annals_io::random;
@@ -26,10 +27,12 @@ pub struct Http {
     pub web: Web,
     /// Settings of a context.
     pub view: ViewConfig,
-    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
     pub memory: MemoryConfig,
     /// Names of the models that a chat may have: `MODEL`, `MODEL_FALLBACK`, `MODELS`
     pub models: Vec<String>,
+    /// The profiles of `AGENTS`.
+    pub profiles: Profiles,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
@@ -47,9 +50,9 @@ pub struct Http {
 }
 
 impl Http {
-    /// Returns the system prompt of a chat with this head.
-    pub(crate) fn system_prompt(&self, head: &Head) -> Option<String> {
-        head.settings.system_prompt(self.system_prompt.as_deref())
+    /// Returns the system prompt of a chat with this head and the agent `id`.
+    pub(crate) fn system_prompt(&self, id: &str, head: &Head) -> Option<String> {
+        self.profiles.system_prompt(id, self.system_prompt.as_deref(), &head.settings)
     }
 
     /// Returns the API of a deployed function.
@@ -58,7 +61,7 @@ impl Http {
         ingress: Ingress,
         web: Web,
         view: ViewConfig,
-        memory: MemoryConfig,
+        (memory, profiles): (MemoryConfig, Profiles),
         clock: Clock,
     ) -> Self {
         Self {
@@ -67,6 +70,7 @@ impl Http {
             web,
             view,
             memory,
+            profiles,
             models: config.models,
             system_prompt: config.system_prompt,
             cors_origins: config.cors_origins,

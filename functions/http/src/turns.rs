@@ -229,11 +229,14 @@ impl Http {
         records.retain(|record| record.message_id != reply.message_id);
         let records = records_of_turn(&records, reply.covers(), at, &policy);
         let Context { messages, times, .. } = context(&records, at, &policy);
-        let recalled = recalled_at(history, &reply.chat, &records, at, &self.view, self.memory).await?;
+        let recalled = recalled_at(history, &reply.chat, &records, at, &self.view, &self.memory).await?;
         let time_marks = TimeMarks::new(&times, at, recalled.time_zone);
         let (mut system, mut memory, mut tools) = (None, None, None);
         if let Some(Given { system: given, memory: sent, tools: names, more_tools }) = id.given.clone() {
-            system = Some(PromptText::new(self.system_prompt(head), &given));
+            system = Some(PromptText::new(
+                self.system_prompt(self.memory.agents.of_records(&reply.chat, &records), head),
+                &given,
+            ));
             memory = Some(PromptText::new(recalled.memory.and_then(|memory| memory.section), &sent));
             tools = Some(PromptTools { names, more: more_tools });
         }

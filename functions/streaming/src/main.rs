@@ -8,8 +8,10 @@ use std::time::Duration;
 use annals_agent::mcp::Servers;
 use annals_agent::{Agent, LEASE};
 use annals_channel::settings::{dm_scope, links};
+use annals_core::agents::Agents;
 use annals_engine::ingress::{Approvers, Ingress};
 use annals_engine::live::Live;
+use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{AgentConfig, ToolsSetting, admins};
 use annals_engine::usage::UsageConfig;
 use annals_http::chat::Web;
@@ -45,7 +47,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let approvers = Approvers { admins: admins.into(), platforms: None };
     let usage = Arc::new(UsageConfig::from_env(env)?);
     let ingress = |queue| {
-        Ingress::new(history.clone(), queue, config.agent_id.clone())
+        Ingress::new(history.clone(), queue, Agents::clone(&config.memory.agents))
             .with_metrics(metrics.clone())
             .with_approvers(approvers.clone())
             .with_people(dm_scope, links.clone())
@@ -57,6 +59,9 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
     let live = Live::on();
     let models = Models::new(&config.model, &clock, Some(&aws), &metrics)?;
     // It delivers nowhere: clients of rooms fetch their replies.
+    let profiles =
+        aws::profiles(&aws, &ProfilesSetting::from_env(env, &config.memory.agents, config.model.names())?)
+            .await?;
     let agent = Agent {
         servers,
         metrics: metrics.clone(),
@@ -65,7 +70,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         outgoing: Some(ingress(Arc::new(queue.clone()))),
         ..Agent::new(history.clone(), models, &config)
     };
-    let agent = Arc::new(agent);
+    let agent = Arc::new(agent.with_profiles(profiles.clone())?);
     let runs = reporter.clone();
     let web = Web {
         ingress: ingress(Arc::new(SafetyNet(queue.clone()))),
@@ -80,6 +85,7 @@ async fn serve(process: Process) -> Result<(), FunctionError> {
         })),
         patience: PATIENCE,
     };
-    let http = Http::deployed(http, ingress(Arc::new(queue)), web, config.view, config.memory, clock);
+    let http =
+        Http::deployed(http, ingress(Arc::new(queue)), web, config.view, (config.memory, profiles), clock);
     lambda_http::run_with_streaming_response(reporter.of_router(router(http))).await
 }

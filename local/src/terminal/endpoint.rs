@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::is_failure_notice;
+use annals_core::agents::Said;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::draft::{Draft, Origin};
@@ -184,14 +185,16 @@ async fn history(
 impl Endpoint {
     /// Returns the chat of the person at the terminal.
     async fn chat(&self, user: &str) -> Result<ChatKey, IngressError> {
-        let own = ChatKey::direct(self.ingress.agent_id(), user)?;
-        self.ingress.placed_at(&own, self.ingress.history().clock().now()).await
+        let own = ChatKey::direct(self.ingress.agents().default_id(), user)?;
+        self.ingress.placed_at(&own, Channel::Terminal, self.ingress.history().clock().now()).await
     }
 
     async fn say(&self, user: String, id: MessageId, text: String) -> Result<Response, Failure> {
         // A terminal that lost its connection sends the same message again.
         let now = self.ingress.history().clock().now();
-        let DirectChat { chat, person, ts } = self.ingress.direct_chat(&user, Some(&id), now).await?;
+        let said = Said { channel: Some(Channel::Terminal), ..Said::default() };
+        let direct = self.ingress.direct_chat(&user, Some(&id), now, &said).await?;
+        let DirectChat { chat, person, ts } = direct;
         telemetry::about(&chat);
         // Before the append, so that no part of the reply is missed.
         let listener = self.live.listen(&chat);

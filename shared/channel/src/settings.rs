@@ -1,6 +1,7 @@
 //! Settings that all channels share.
 
 use annals_core::access::Access;
+use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 pub use annals_core::chat_settings::GroupActivation;
 use annals_core::language::Language;
@@ -12,8 +13,9 @@ use annals_core::time_zone::TimeZone;
 use crate::rate_limit::RateLimit;
 
 /// Settings that all channels share.
-pub const SETTINGS: [Setting; 11] = [
+pub const SETTINGS: [Setting; 12] = [
     AGENT_ID,
+    AGENTS,
     LANGUAGE,
     TIME_ZONE,
     GROUP_ACTIVATION,
@@ -38,6 +40,13 @@ const AGENT_ID: Setting = Setting::new(
     "AGENT_ID",
     "annals",
     "at most 64 bytes, no control characters. Changing it changes the ChatKeys of direct chats",
+);
+const AGENTS: Setting = Setting::described(
+    "AGENTS",
+    "one agent",
+    "JSON rules by `channel`, `chat`, `person` and `key` that choose an `agent` of `AGENTS_FOLDER`; the first that matches \
+     holds, and without one the default agent answers: `[{\"agent\": \"support\", \"channel\": \"telegram\"}]`. \
+     [Several agents](guide.md#several-agents)",
 );
 const LANGUAGE: Setting = Setting::new(
     "LANGUAGE",
@@ -123,6 +132,16 @@ pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     ChatKey::direct(&agent_id, "x")
         .map_err(|error| ConfigError::new(AGENT_ID.name, format!("is unusable: {error}")))?;
     Ok(agent_id)
+}
+
+/// Reads `AGENT_ID` and `AGENTS`: the agents, and the rules that choose one.
+pub fn agents(env: Env<'_>) -> Result<Agents, ConfigError> {
+    let default = agent_id(env)?;
+    match env.optional(AGENTS.name) {
+        None => Ok(Agents::only(default)),
+        Some(rules) => Agents::parse(default, &rules)
+            .map_err(|error| ConfigError::new(AGENTS.name, format!("is not a list of rules: {error}"))),
+    }
 }
 
 /// Reads `TIME_ZONE`.

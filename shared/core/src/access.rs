@@ -123,22 +123,7 @@ impl Access {
     }
 
     fn lists(&self, chat: &ChatKey) -> bool {
-        let window = match chat.place() {
-            Place::TelegramTopic { chat_id, .. } => {
-                ChatKey::new(Place::TelegramChat { chat_id: chat_id.clone() }).ok()
-            }
-            Place::LarkThread { chat_id, .. } => {
-                ChatKey::new(Place::LarkChat { chat_id: chat_id.clone() }).ok()
-            }
-            // The key of a Discord thread does not name its channel.
-            Place::DiscordThread { .. }
-            | Place::DiscordChannel { .. }
-            | Place::TelegramChat { .. }
-            | Place::LarkChat { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::Direct { .. } => None,
-        };
+        let window = chat.window();
         let listed = self.chats.as_deref().unwrap_or_default();
         listed.iter().any(|listed| listed == chat || Some(listed) == window.as_ref())
     }

@@ -199,6 +199,67 @@ impl ChatKey {
         }
     }
 
+    /// Returns the agent that the key names; `None` if it names none.
+    pub fn agent_id(&self) -> Option<&str> {
+        match &self.place {
+            Place::DiscordChannel { agent_id, .. }
+            | Place::DiscordThread { agent_id, .. }
+            | Place::Direct { agent_id, .. } => Some(agent_id),
+            Place::TelegramChat { .. }
+            | Place::TelegramTopic { .. }
+            | Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. } => None,
+        }
+    }
+
+    /// Returns the key of the same place under `agent`; the same key if it names no agent.
+    ///
+    /// # Errors
+    ///
+    /// The key would be too long.
+    pub fn of_agent(&self, agent: &str) -> Result<Self, KeyError> {
+        let mut place = self.place.clone();
+        if let Place::DiscordChannel { agent_id, .. }
+        | Place::DiscordThread { agent_id, .. }
+        | Place::Direct { agent_id, .. } = &mut place
+        {
+            agent.clone_into(agent_id);
+        }
+        Self::new(place)
+    }
+
+    /// Returns the window of a topic or a thread, if the key names it.
+    pub fn window(&self) -> Option<Self> {
+        match &self.place {
+            Place::TelegramTopic { chat_id, .. } => {
+                Self::new(Place::TelegramChat { chat_id: chat_id.clone() }).ok()
+            }
+            Place::LarkThread { chat_id, .. } => Self::new(Place::LarkChat { chat_id: chat_id.clone() }).ok(),
+            // The key of a Discord thread does not name its channel.
+            Place::DiscordThread { .. }
+            | Place::DiscordChannel { .. }
+            | Place::TelegramChat { .. }
+            | Place::LarkChat { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::Direct { .. } => None,
+        }
+    }
+
+    /// Returns the channel; `None` for a direct chat, which may have several.
+    pub fn channel(&self) -> Option<Channel> {
+        match &self.place {
+            Place::TelegramChat { .. } | Place::TelegramTopic { .. } => Some(Channel::Telegram),
+            Place::LarkChat { .. } | Place::LarkThread { .. } => Some(Channel::Lark),
+            Place::DiscordChannel { .. } | Place::DiscordThread { .. } => Some(Channel::Discord),
+            Place::HttpChat { .. } => Some(Channel::Http),
+            Place::WebRoom { .. } => Some(Channel::Web),
+            Place::Direct { .. } => None,
+        }
+    }
+
     /// Returns the first segment: `telegram`, `lark`, `http`, `web` or `agent`.
     pub fn family(&self) -> &'static str {
         match &self.place {

@@ -18,7 +18,7 @@
 //! - [`access`]: the people who may use the bot
 //! - [`approval`]: calls that a person must approve first; [`visible`]: how people are shown them
 //! - [`person`]: identities of people, and links between them
-//! - [`chat_settings`]: settings of one chat
+//! - [`chat_settings`]: settings of one chat; [`agents`]: who answers in which chat
 //! - [`takeover`]: chats that an operator has taken over
 //! - [`time_marks`]: the date and time in a request to a model; [`time_zone`]: names of time zones
 //! - [`title`]: titles of chats
@@ -35,6 +35,7 @@
 //! - [`testing`]: records for tests
 
 pub mod access;
+pub mod agents;
 pub mod approval;
 pub mod chat_key;
 pub mod chat_settings;

@@ -440,6 +440,11 @@ impl Metadata {
         self.0.insert("model".into(), model.into());
     }
 
+    /// Notes the agent whose profile made a reply.
+    pub fn set_agent(&mut self, id: &str) {
+        self.0.insert("agent".into(), id.into());
+    }
+
     /// Returns the cause of a failed turn, for administrators.
     pub fn cause(&self) -> Option<&str> {
         self.text("cause")

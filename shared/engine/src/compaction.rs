@@ -45,8 +45,10 @@ pub struct Compaction {
     pub model: Model,
     /// The settings of a context.
     pub view: ViewConfig,
-    /// `AGENT_ID`: the author of summaries.
+    /// The chat's agent: the author of summaries.
     pub agent_id: String,
+    /// The same, if it is not the default agent, and so has memory of its own.
+    pub profile_id: Option<String>,
     /// The counter of compactions.
     pub metrics: Metrics,
 }
@@ -261,12 +263,17 @@ impl Compaction {
             return LocalTime::of(self.view.time_zone);
         };
         let of_client = said.iter().rev().find_map(|record| record.message.metadata.time_zone());
-        let own = Memory::beside(&self.history).time_zone(&Owner::User(person)).await;
+        let own = Memory::beside(&self.history).time_zone(&self.owner(person)).await;
         let own = own.unwrap_or_else(|error| {
             tracing::warn!(%error, "failed to read the time zone of a person; TIME_ZONE is used for the summary");
             None
         });
         LocalTime::of(own.or(of_client).unwrap_or(self.view.time_zone))
+    }
+
+    /// Returns the memory that the agent has of `person`.
+    pub(crate) fn owner(&self, person: String) -> Owner {
+        Owner::of_person(self.profile_id.as_deref(), person)
     }
 
     /// Returns the rules of a cut under the settings.

@@ -22,8 +22,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use annals_core::agents::Agents;
 use annals_core::chat_key::{ChatKey, Place};
-use annals_core::memory::Owner;
 use annals_core::message::Role;
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Record};
@@ -132,20 +132,20 @@ impl Person {
         of_platform || self.identities.contains(canonical(&to.sender(&stored.chat)))
     }
 
-    /// Returns the direct chat of each identity, and the windows that they have on platforms, as far as they are known. A
+    /// Returns the direct chats of each identity with each agent, and the windows that they have on platforms, as far as they are known. A
     /// chat may be empty.
     pub async fn direct_chats(
         &self,
         people: &People,
-        agent_id: &str,
+        agents: &Agents,
     ) -> Result<Vec<(String, ChatKey)>, PeopleError> {
         let mut chats = Vec::new();
         for identity in &self.identities {
             let telegram = identity.strip_prefix("telegram-").map(str::to_owned);
             let telegram = telegram.and_then(|chat_id| ChatKey::new(Place::TelegramChat { chat_id }).ok());
-            let own = ChatKey::direct(agent_id, identity).ok();
             let known = people.identity(identity).await?;
-            let own: BTreeSet<ChatKey> = own.into_iter().chain(known.window).chain(telegram).collect();
+            let own: BTreeSet<ChatKey> =
+                agents.direct_chats(identity).chain(known.window).chain(telegram).collect();
             chats.extend(own.into_iter().map(|chat| (identity.clone(), chat)));
         }
         Ok(chats)
@@ -221,7 +221,7 @@ impl Person {
     pub async fn erase(
         &self,
         history: &History,
-        agent_id: &str,
+        agents: &Agents,
         deadline: Timestamp,
         forgotten: &mut Vec<ChatKey>,
     ) -> Result<ErasedNumbers, EraseError> {
@@ -234,7 +234,7 @@ impl Person {
             && let Ok(chat) = chat.parse()
         {
             let share = if is_whole { Share::Whole } else { Share::Own };
-            self.erase_in(history, &chat, share, deadline, &mut removed).await?;
+            self.erase_in((history, agents), &chat, share, deadline, &mut removed).await?;
         }
         loop {
             let before = erasure.before.as_deref().and_then(|before| ListCursor::decode(before).ok());
@@ -255,7 +255,7 @@ impl Person {
                     let begun = Begun { chat: listed.chat.to_string(), is_whole: share == Share::Whole };
                     people.set_erasure(&self.id, &Erasure { begun: Some(begun), ..erasure.clone() }).await?;
                 }
-                self.erase_in(history, &listed.chat, share, deadline, &mut removed).await?;
+                self.erase_in((history, agents), &listed.chat, share, deadline, &mut removed).await?;
             }
             if is_over && erasure.walked {
                 break;
@@ -268,15 +268,16 @@ impl Person {
             }
         }
         // The list does not show a chat in which nothing was said.
-        for (_, chat) in self.direct_chats(&people, agent_id).await? {
+        for (_, chat) in self.direct_chats(&people, agents).await? {
             let head = history.head(&chat).await?;
             if head.left_for.is_some() || !head.joins.is_empty() {
-                forget(history, &chat, deadline).await?;
+                forget(history, agents, &chat, deadline).await?;
             }
         }
         for identity in &self.identities {
-            let owner = Owner::User(identity.clone());
-            removed.memories += memory.forget_all(&owner).await?;
+            for owner in agents.owners(identity) {
+                removed.memories += memory.forget_all(&owner).await?;
+            }
         }
         // The Person last, whose item has the progress.
         for identity in self.identities.iter().filter(|identity| **identity != self.id) {
@@ -288,7 +289,7 @@ impl Person {
 
     async fn erase_in(
         &self,
-        history: &History,
+        (history, agents): (&History, &Agents),
         chat: &ChatKey,
         share: Share,
         deadline: Timestamp,
@@ -297,7 +298,7 @@ impl Person {
         match share {
             Share::Nothing => {}
             Share::Whole => {
-                let forgotten = forget(history, chat, deadline).await?;
+                let forgotten = forget(history, agents, chat, deadline).await?;
                 removed.chats += 1;
                 removed.memories += forgotten.memories;
             }

@@ -17,6 +17,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_core::memory::owner::person_of;
@@ -74,9 +75,10 @@ pub enum ForgetError {
 }
 
 /// Deletes everything of `chat`, under all the names that it has had, until `deadline` at most. Safe to repeat: deleted
-/// items are not counted again.
+/// items are not counted again. The memory of each of `agents` is looked at, since the rules may have changed.
 pub async fn forget(
     history: &History,
+    agents: &Agents,
     chat: &ChatKey,
     deadline: Timestamp,
 ) -> Result<Forgotten, ForgetError> {
@@ -95,7 +97,7 @@ pub async fn forget(
             }
         }
     }
-    let forgotten = erase(history, &leases, deadline).await;
+    let forgotten = erase(history, agents, &leases, deadline).await;
     if forgotten.is_err() {
         // Otherwise the next request would wait for the claims to end.
         release(history, &leases).await;
@@ -110,7 +112,12 @@ async fn release(history: &History, leases: &[Lease]) {
 }
 
 /// Deletes everything of the chats of `leases`, which are the names of one chat, the newest first.
-async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Result<Forgotten, ForgetError> {
+async fn erase(
+    history: &History,
+    agents: &Agents,
+    leases: &[Lease],
+    deadline: Timestamp,
+) -> Result<Forgotten, ForgetError> {
     let lost_at = leases.iter().filter_map(|lease| lease.head.taken_at).max();
     let clock = history.clock();
     if let Some(lost_at) = lost_at {
@@ -128,7 +135,7 @@ async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Resu
     }
     for lease in leases.iter().rev() {
         while let Some(page) = history.to_erase(&lease.chat).await? {
-            for owner in owners_of(history, &page.records).await? {
+            for owner in owners_of(history, agents, &page.records).await? {
                 if known.insert(owner.clone()) {
                     forgotten.memories += forget_memory(&memory, &owner, &names).await?;
                 }
@@ -165,7 +172,11 @@ async fn erase(history: &History, leases: &[Lease], deadline: Timestamp) -> Resu
 
 /// Returns the people to whose memory entries from `records` may have gone: their authors, and those that the authors are
 /// or were linked to or separated from. One read for each author.
-async fn owners_of(history: &History, records: &[Record]) -> Result<BTreeSet<Owner>, PeopleError> {
+async fn owners_of(
+    history: &History,
+    agents: &Agents,
+    records: &[Record],
+) -> Result<BTreeSet<Owner>, PeopleError> {
     let people = People::beside(history);
     let mut authors: BTreeSet<String> = BTreeSet::new();
     for record in records {
@@ -176,8 +187,8 @@ async fn owners_of(history: &History, records: &[Record]) -> Result<BTreeSet<Own
     let mut owners = BTreeSet::new();
     for author in authors {
         let known = people.identity(&author).await?;
-        owners.extend(known.spans.into_iter().map(|span| Owner::User(span.person)));
-        owners.insert(Owner::User(author));
+        owners.extend(known.spans.iter().flat_map(|span| agents.owners(&span.person)));
+        owners.extend(agents.owners(&author));
     }
     Ok(owners)
 }

@@ -30,6 +30,7 @@ use std::time::Duration;
 use annals_channel::delivery::{DeliveryError, NO_PROGRESS, OutgoingReply};
 use annals_channel::settings::DmScope;
 use annals_core::access::Access;
+use annals_core::agents::Agents;
 use annals_core::chat_key::KeyError;
 use annals_core::command::Command;
 use annals_core::draft::{Asks, Draft};
@@ -67,7 +68,7 @@ pub struct Ingress {
     memory: Memory,
     memory_is_on: bool,
     queue: Arc<dyn TurnQueue>,
-    agent_id: String,
+    agents: Arc<Agents>,
     approvers: Approvers,
     access: Access,
     people: People,
@@ -138,8 +139,8 @@ pub struct Confirmation {
 }
 
 impl Ingress {
-    /// Creates an ingress for `history`, its memory and `queue`, with replies by the agent `agent_id`. Counts nothing.
-    pub fn new(history: History, queue: Arc<dyn TurnQueue>, agent_id: String) -> Self {
+    /// Creates an ingress for `history`, its memory and `queue`, with replies by `agents`. Counts nothing.
+    pub fn new(history: History, queue: Arc<dyn TurnQueue>, agents: impl Into<Agents>) -> Self {
         let approvers = Approvers::default();
         let metrics = Metrics::default();
         let access = Access::default();
@@ -151,7 +152,7 @@ impl Ingress {
             memory,
             memory_is_on,
             queue,
-            agent_id,
+            agents: Arc::new(agents.into()),
             approvers,
             access,
             people,
@@ -246,9 +247,9 @@ impl Ingress {
         &self.memory
     }
 
-    /// Returns the agent's id, under which replies are recorded.
-    pub fn agent_id(&self) -> &str {
-        &self.agent_id
+    /// Returns the agents, under whose ids replies are recorded.
+    pub fn agents(&self) -> &Agents {
+        &self.agents
     }
 
     /// Returns the draft of a message as its chat's own settings let it ask. One read for a message that is said in a group and
@@ -386,7 +387,7 @@ impl Ingress {
                 is_notice: true,
                 channel: draft.channel,
                 chat_id: draft.chat_id.clone(),
-                agent_id: self.agent_id.clone(),
+                agent_id: self.agents.of_draft(draft).to_owned(),
                 message: answered.message(),
                 follows: appended.base.clone(),
                 follows_id: draft.message_id.clone(),

@@ -15,7 +15,7 @@ use annals_core::compaction::cut::Cut;
 use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
 use annals_core::context::view::SessionView;
 use annals_core::draft::{Draft, Origin};
-use annals_core::memory::{Owner, Source};
+use annals_core::memory::Source;
 use annals_core::message::{Part as MessagePart, Role};
 use annals_core::person::{Join, Part, windows};
 use annals_core::record::{Channel, Kind, Record};
@@ -158,7 +158,7 @@ impl Compaction {
             return Ok(());
         }
         let memory = Memory::beside(&self.history);
-        let (from, to) = (Owner::User(join.from_person.clone()), Owner::User(join.to_person.clone()));
+        let (from, to) = (self.owner(join.from_person.clone()), self.owner(join.to_person.clone()));
         let overview = memory.overview(&from).await?;
         let undoable = overview.undoable.into_iter().filter(|change| change.is_forgotten);
         let entries: Vec<_> =

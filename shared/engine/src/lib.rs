@@ -22,6 +22,7 @@ pub mod forgetting;
 pub mod ingress;
 pub mod joining;
 pub mod live;
+pub mod profiles;
 pub mod receiving;
 pub mod remembering;
 pub mod scheduling;

@@ -123,7 +123,7 @@ impl<W: Webhook> Receiver<W> {
                 Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
                 Incoming::Entered { chat, at } => {
                     about(&chat);
-                    let chat = self.ingress.placed_at(&chat, at).await?;
+                    let chat = self.ingress.placed_at(&chat, W::CHANNEL, at).await?;
                     self.ingress.history().set_blocked(&chat, None).await?;
                     tracing::info!("chat entered");
                 }
@@ -181,7 +181,7 @@ impl<W: Webhook> Receiver<W> {
     async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
         about(chat);
         if self.ingress.access().may_hold(chat) {
-            let chat = self.ingress.placed_at(chat, at).await?;
+            let chat = self.ingress.placed_at(chat, W::CHANNEL, at).await?;
             let left = (!can_write).then(|| Blocked {
                 failure: DeliveryFailure { reason: W::LEFT.into(), at },
                 channel: Some(W::CHANNEL),
@@ -250,7 +250,7 @@ impl<W: Webhook> Receiver<W> {
         let sent_at = places.exact.as_ref().map(|(key, _)| key.ts());
         if let Some((key, chats)) = places.exact {
             for chat in chats {
-                let chat = self.ingress.placed_at(&chat, key.ts()).await?;
+                let chat = self.ingress.placed_at(&chat, W::CHANNEL, key.ts()).await?;
                 let records = history.message_anywhere(&chat, &key).await?;
                 if let Some(record) = newest_form(records, message_id) {
                     return Ok((Some(record), sent_at));
@@ -258,7 +258,7 @@ impl<W: Webhook> Receiver<W> {
             }
         }
         let Some(window) = places.window else { return Ok((None, sent_at)) };
-        let window = self.ingress.placed_at(&window, self.clock.now()).await?;
+        let window = self.ingress.placed_at(&window, W::CHANNEL, self.clock.now()).await?;
         let page = history.page(&window, &Position::Newest, MAX_PAGE).await?;
         Ok((newest_form(page.records, message_id), sent_at))
     }

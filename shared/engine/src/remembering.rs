@@ -40,7 +40,7 @@ pub struct Remembering {
     pub model: Model,
     /// Settings that decide where Sessions end.
     pub view: ViewConfig,
-    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
     pub memory: MemoryConfig,
 }
 
@@ -111,6 +111,7 @@ impl Remembering {
         let view = SessionView::of(session.records, session.last_interaction.ts, policy);
         let Some(owner) = owner_of(chat, &view, self.memory.groups) else { return Ok(0) };
         let owner = known_as(&self.history, owner, self.memory.links).await?;
+        let owner = of_agent(owner, chat, session.records, &self.memory);
         let last = session.last_interaction;
         let first =
             view.earlier.iter().chain(&view.unanswered).map(|message| message.first).min_by_key(|r| &r.key);
@@ -198,7 +199,7 @@ pub async fn recalled(
     chat: &ChatKey,
     records: &[Record],
     config: &ViewConfig,
-    memory: MemoryConfig,
+    memory: &MemoryConfig,
 ) -> Result<Recalled, RememberError> {
     recalled_at(history, chat, records, history.clock().now(), config, memory).await
 }
@@ -210,7 +211,7 @@ pub async fn recalled_at(
     records: &[Record],
     at: Timestamp,
     config: &ViewConfig,
-    memory: MemoryConfig,
+    memory: &MemoryConfig,
 ) -> Result<Recalled, RememberError> {
     let none = Recalled { memory: None, time_zone: config.time_zone };
     let policy = config.policy(0);
@@ -218,7 +219,7 @@ pub async fn recalled_at(
     let Some(owner) = owner_of(chat, &view, memory.groups && memory.is_on) else { return Ok(none) };
     // The direct chat of a Person has no other owner than that Person.
     let links = memory.links && !matches!(chat.place(), Place::Direct { .. });
-    let owner = known_as(history, owner, links).await?;
+    let owner = of_agent(known_as(history, owner, links).await?, chat, records, memory);
     let said = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
     let asked: Vec<&Record> = said
         .iter()
@@ -242,7 +243,7 @@ pub async fn recalled_at(
 /// Returns the time zone that the client names with `newest`, the newest message of a Session of `owner`. That of a person
 /// alone counts.
 fn of_client(owner: &Owner, newest: Option<&Record>) -> Option<TimeZone> {
-    newest.filter(|_| matches!(owner, Owner::User(_)))?.message.metadata.time_zone()
+    newest.filter(|_| owner.person().is_some())?.message.metadata.time_zone()
 }
 
 /// Returns the owner of the Session of `view`. A summary counts as the messages that it covers.
@@ -267,8 +268,19 @@ async fn known_as(history: &History, owner: Owner, links: bool) -> Result<Owner,
     Ok(match owner {
         Owner::Chat(chat) => Owner::Chat(history.first_name(&chat).await?),
         Owner::User(identity) if links => Owner::User(People::beside(history).person_of(&identity).await?),
-        owner @ Owner::User(_) => owner,
+        owner @ (Owner::User(_) | Owner::UserOf { .. }) => owner,
     })
+}
+
+/// Returns the memory that the agent of `chat` has of `owner`.
+fn of_agent(owner: Owner, chat: &ChatKey, records: &[Record], memory: &MemoryConfig) -> Owner {
+    match owner {
+        Owner::User(person) => {
+            let agent = memory.agents.of_records(chat, records);
+            Owner::of_person(memory.agents.profiled(agent), person)
+        }
+        owner @ (Owner::UserOf { .. } | Owner::Chat(_)) => owner,
+    }
 }
 
 /// Returns the Sessions of `records` that ended by `now` and are not captured yet, the oldest first.

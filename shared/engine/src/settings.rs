@@ -2,9 +2,11 @@
 
 pub mod tools;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::settings::{DmScope, agent_id, dm_scope, language, time_zone};
+use annals_channel::settings::{DmScope, agent_id, agents, dm_scope, language, time_zone};
+use annals_core::agents::Agents;
 use annals_core::chat_settings::MAX_REPLY_QUIET;
 use annals_core::context::Policy;
 use annals_core::language::Language;
@@ -15,12 +17,15 @@ use annals_core::time_zone::TimeZone;
 use annals_model::ModelSettings;
 use annals_store::settings::stale_after;
 
+use crate::profiles::AGENTS_FOLDER;
 pub use annals_model::settings::model_names;
+
 pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 /// Settings of the agent's answers.
-pub const SETTINGS: [Setting; 9] = [
+pub const SETTINGS: [Setting; 10] = [
     Setting::optional("SYSTEM_PROMPT", "any text, sent verbatim with each question"),
+    AGENTS_FOLDER,
     SESSION_MODE,
     CONTEXT_WINDOW,
     COMPACT_THRESHOLD,
@@ -93,7 +98,7 @@ pub struct AgentConfig {
     pub language: Option<Language>,
     /// `SESSION_MODE`, `SESSION_STALE_AFTER`, `CONTEXT_WINDOW`, `COMPACT_THRESHOLD`, `KEEP_RECENT`
     pub view: ViewConfig,
-    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `DM_SCOPE`
+    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `DM_SCOPE`, `AGENTS`
     pub memory: MemoryConfig,
 }
 
@@ -117,7 +122,7 @@ impl AgentConfig {
 }
 
 /// Settings of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryConfig {
     /// `MEMORY`: if false, nothing is captured, recalled or offered as a tool. Existing entries are kept either way.
     pub is_on: bool,
@@ -125,19 +130,27 @@ pub struct MemoryConfig {
     pub groups: bool,
     /// `DM_SCOPE=user`: if true, links act, and the memory of an identity is that of the Person it is linked to.
     pub links: bool,
+    /// `AGENT_ID`, `AGENTS`: each agent has a memory of each person.
+    pub agents: Arc<Agents>,
 }
 
 impl MemoryConfig {
     /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let groups = env.flag(&CAPTURE_GROUP_MEMORY)?;
-        Ok(Self { is_on: memory_is_on(env)?, groups, links: dm_scope(env)? == DmScope::User })
+        Ok(Self {
+            is_on: memory_is_on(env)?,
+            groups,
+            links: dm_scope(env)? == DmScope::User,
+            agents: agents(env)?.into(),
+        })
     }
 }
 
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self { is_on: true, groups: false, links: false }
+        let agents = Agents::only("annals".into()).into();
+        Self { is_on: true, groups: false, links: false, agents }
     }
 }
 

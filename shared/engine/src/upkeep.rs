@@ -41,8 +41,6 @@ pub struct Upkeep {
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
     pub memory: MemoryConfig,
-    /// `AGENT_ID`: the author of summaries.
-    pub agent_id: String,
     /// `ALLOW_FROM`, `ALLOW_CHATS`
     pub access: Access,
     /// The counter of compactions.
@@ -105,8 +103,7 @@ impl Upkeep {
             history,
             model,
             view: config.view,
-            memory: config.memory,
-            agent_id: config.agent_id.clone(),
+            memory: config.memory.clone(),
             access: Access::default(),
             metrics: Metrics::default(),
         }
@@ -165,7 +162,7 @@ impl Upkeep {
             history: self.history.clone(),
             model: self.model.clone(),
             view: self.view,
-            memory: self.memory,
+            memory: self.memory.clone(),
         };
         let now = self.history.clock().now();
         // Messages among strangers cost no request to a model.
@@ -246,11 +243,13 @@ impl Upkeep {
         lease: &Lease,
         mut records: Vec<Record>,
     ) -> Result<(u32, Option<Timestamp>), UpkeepError> {
+        let agent_id = self.memory.agents.of_records(&lease.chat, &records);
         let compaction = Compaction {
             history: self.history.clone(),
             model: self.model.clone(),
             view: self.view,
-            agent_id: self.agent_id.clone(),
+            agent_id: agent_id.to_owned(),
+            profile_id: self.memory.agents.profiled(agent_id).map(str::to_owned),
             metrics: self.metrics.clone(),
         };
         let mut lease = lease.clone();

@@ -1,8 +1,11 @@
 //! AWS clients of a deployed function, created once at its start.
 
+use std::collections::BTreeMap;
 use std::sync::Once;
 
+use annals_core::agents::profile;
 use annals_core::settings::{ConfigError, Env};
+use annals_engine::profiles::{AGENTS_FOLDER, AgentsFolder, Profiles, ProfilesSetting};
 use annals_engine::settings::{ToolsConfig, ToolsSetting};
 use annals_io::clock::Clock;
 use annals_io::environment::process_env;
@@ -60,15 +63,42 @@ pub async fn tools(
         None => None,
         Some(ToolsSetting::Given(tools)) => Some(tools),
         Some(ToolsSetting::Stored { bucket, key }) => {
-            Some(ToolsConfig::parse(&text(aws, &bucket, &key).await?, env)?)
+            Some(ToolsConfig::parse(&text(aws, "TOOLS", &bucket, &key).await?, env)?)
         }
     })
 }
 
-/// Reads an object of S3 as text: a setting that is too long for a variable.
-async fn text(aws: &SdkConfig, bucket: &str, key: &str) -> Result<String, ConfigError> {
+/// Returns the profiles of agents, read from S3. Nothing is read if `setting` names none.
+pub async fn profiles(aws: &SdkConfig, setting: &ProfilesSetting) -> Result<Profiles, ConfigError> {
+    let mut files = BTreeMap::new();
+    for id in &setting.ids {
+        let AgentsFolder::Stored { bucket, prefix } = &setting.folder else {
+            let problem = "must be s3://<bucket>/<prefix> in a deployed program";
+            return Err(ConfigError::new(AGENTS_FOLDER.name, problem));
+        };
+        let folder = format!("{prefix}/{id}/");
+        let listed =
+            aws_sdk_s3::Client::new(aws).list_objects_v2().bucket(bucket).prefix(&folder).send().await;
+        let listed = listed.map_err(|error| {
+            let problem = format!("cannot be listed at s3://{bucket}/{folder}: {}", chain(&error));
+            ConfigError::new(AGENTS_FOLDER.name, problem)
+        })?;
+        let mut own = BTreeMap::new();
+        for key in listed.contents().iter().filter_map(|object| object.key()) {
+            let Some(path) = key.strip_prefix(&folder).filter(|path| profile::is_read(path)) else {
+                continue;
+            };
+            own.insert(path.to_owned(), text(aws, AGENTS_FOLDER.name, bucket, key).await?);
+        }
+        files.insert(id.clone(), own);
+    }
+    setting.parse(files)
+}
+
+/// Reads an object of S3 as text, for the setting `variable`.
+async fn text(aws: &SdkConfig, variable: &str, bucket: &str, key: &str) -> Result<String, ConfigError> {
     let failed =
-        |problem: String| ConfigError::new("TOOLS", format!("names s3://{bucket}/{key}, which {problem}"));
+        |problem: String| ConfigError::new(variable, format!("names s3://{bucket}/{key}, which {problem}"));
     let object = aws_sdk_s3::Client::new(aws).get_object().bucket(bucket).key(key).send().await;
     let object = object.map_err(|error| failed(format!("cannot be read: {}", chain(&error))))?;
     let bytes = object.body.collect().await.map_err(|_| failed("cannot be read whole".into()))?;

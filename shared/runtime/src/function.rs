@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use annals_channel::platform::{Platform, Registered};
-use annals_channel::settings::{Settings, access, channel_settings, links, time_zone};
+use annals_channel::settings::{Settings, access, agents, channel_settings, links, time_zone};
 use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
 use annals_core::settings::Env;
@@ -57,7 +57,7 @@ pub fn ingress<P: Platform + 'static>(
     let queue = Arc::new(aws::queue(&process.aws, env.required("ANNALS_QUEUE_URL")?));
     let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
     let approvers = Approvers { admins: admins.into(), platforms: Some(deliverer.clone()) };
-    let ingress = Ingress::new(process.history.clone(), queue, settings.agent_id.clone())
+    let ingress = Ingress::new(process.history.clone(), queue, agents(env)?)
         .with_metrics(process.metrics.clone())
         .with_approvers(approvers)
         .with_access(access)

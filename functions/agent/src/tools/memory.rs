@@ -147,7 +147,7 @@ impl Notes {
 /// Returns the tools for the memory of `owner`.
 pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
     let whose = match owner {
-        Owner::User(_) => "this person",
+        Owner::User(_) | Owner::UserOf { .. } => "this person",
         Owner::Chat(_) => "this group",
     };
     let kinds: Vec<&str> = EntryKind::ALL.iter().map(|kind| kind.as_str()).collect();

@@ -152,8 +152,12 @@ impl<'a> Sending<'a> {
         let people = People::beside(self.ingress.history());
         let person = Person::of(&people, canonical(&self.asked.sender())).await?;
         let mut newest: Option<Desk> = None;
-        for (_, chat) in person.direct_chats(&people, self.ingress.agent_id()).await? {
-            let desk = if chat == *self.chat { None } else { self.ingress.desk(&chat).await? };
+        let (agents, sender) = (self.ingress.agents(), self.asked.sender());
+        let own = agents.of(self.chat, Some(&sender));
+        for (_, chat) in person.direct_chats(&people, agents).await? {
+            // Another agent's chat with the person is not this one's to write in.
+            let is_other = chat == *self.chat || agents.of(&chat, Some(&sender)) != own;
+            let desk = if is_other { None } else { self.ingress.desk(&chat).await? };
             let is_newer = |desk: &Desk| {
                 person.wrote(desk.person()).is_some()
                     && newest.as_ref().is_none_or(|known| known.person().sent_at < desk.person().sent_at)

@@ -157,8 +157,9 @@ impl Entry {
     pub fn render(&self) -> String {
         let mut lines = vec![format!("type: {}", self.kind)];
         match &self.owner {
-            Owner::User(person) => {
+            Owner::User(person) | Owner::UserOf { person, .. } => {
                 lines.extend(["scope: user".to_owned(), format!("person: {}", quoted(person))]);
+                lines.extend(self.owner.agent().map(|agent| format!("agent: {}", quoted(agent))));
             }
             Owner::Chat(chat) => {
                 lines.extend(["scope: chat".to_owned(), format!("chat: {}", quoted(&chat.to_string()))]);
@@ -184,7 +185,8 @@ impl Entry {
         let value = |key: &str| front_matter.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         let time = |key: &str| value(key).and_then(|value| Timestamp::parse_rfc3339(value));
         let owner = match value("scope").map(String::as_str) {
-            Some("user") => value("person").map(|person| Owner::User(person.clone())),
+            Some("user") => value("person")
+                .map(|person| Owner::of_person(value("agent").map(String::as_str), person.clone())),
             Some("chat") => value("chat").and_then(|chat| chat.parse().ok()).map(Owner::Chat),
             _ => return Err(EntryError::Field("scope")),
         };

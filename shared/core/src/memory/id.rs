@@ -39,6 +39,12 @@ impl FromStr for EntryId {
         let (owner, number) = plain.rsplit_once('#').ok_or(EntryIdError)?;
         let owner = match owner.split_once(':') {
             Some(("user", person)) if !person.is_empty() => Owner::User(person.to_owned()),
+            Some(("agent", rest)) => match rest.split_once(":user:") {
+                Some((agent, person)) if !agent.is_empty() && !agent.contains(':') && !person.is_empty() => {
+                    Owner::of_person(Some(agent), person.to_owned())
+                }
+                _ => return Err(EntryIdError),
+            },
             Some(("chat", chat)) => Owner::Chat(chat.parse::<ChatKey>().map_err(|_| EntryIdError)?),
             _ => return Err(EntryIdError),
         };
@@ -68,7 +74,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_id_reads_back_and_is_fit_for_a_url(person in ".{1,20}", chat in "[^\\p{Cc}]{1,20}", number: u32) {
-            for owner in [Owner::User(person), Owner::Chat(ChatKey::http("app", &chat).unwrap())] {
+            for owner in [Owner::User(person.clone()), Owner::of_person(Some("shop"), person), Owner::Chat(ChatKey::http("app", &chat).unwrap())] {
                 let id = EntryId { owner, number };
                 let written = id.to_string();
                 prop_assert!(written.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));

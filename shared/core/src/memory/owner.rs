@@ -17,12 +17,44 @@ pub enum Owner {
     /// A person on every channel, by the id that they have across channels: `ada`, `app/ada`, `telegram-42`,
     /// `lark-ou_ada`.
     User(String),
+    /// A person, for an agent that is not the default one and so has memory of its own.
+    UserOf {
+        /// The agent.
+        agent: String,
+        /// The person.
+        person: String,
+    },
     /// A group.
     Chat(ChatKey),
 }
 
 impl Owner {
-    /// Returns the partition key of the entries: `memory:user:<person>` or `memory:chat:<ChatKey>`. No ChatKey starts
+    /// Returns the memory that an agent has of `person`; `None` is the default agent.
+    pub fn of_person(agent: Option<&str>, person: String) -> Self {
+        match agent {
+            Some(agent) => Self::UserOf { agent: agent.to_owned(), person },
+            None => Self::User(person),
+        }
+    }
+
+    /// Returns the person; `None` for a group.
+    pub fn person(&self) -> Option<&str> {
+        match self {
+            Self::User(person) | Self::UserOf { person, .. } => Some(person),
+            Self::Chat(_) => None,
+        }
+    }
+
+    /// Returns the agent, if it is not the default one.
+    pub fn agent(&self) -> Option<&str> {
+        match self {
+            Self::UserOf { agent, .. } => Some(agent),
+            Self::User(_) | Self::Chat(_) => None,
+        }
+    }
+
+    /// Returns the partition key of the entries: `memory:user:<person>`, `memory:agent:<agentId>:user:<person>`
+    /// or `memory:chat:<ChatKey>`. No ChatKey starts
     /// like that.
     pub fn partition(&self) -> String {
         let key = format!("memory:{self}");
@@ -37,17 +69,19 @@ impl Owner {
     /// Returns `user` or `chat`.
     pub fn scope(&self) -> &'static str {
         match self {
-            Self::User(_) => "user",
+            Self::User(_) | Self::UserOf { .. } => "user",
             Self::Chat(_) => "chat",
         }
     }
 }
 
 impl fmt::Display for Owner {
-    /// Writes `user:<person>` or `chat:<ChatKey>`.
+    /// Writes `user:<person>`, `agent:<agentId>:user:<person>` or `chat:<ChatKey>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::User(person) => write!(f, "user:{person}"),
+            // The id of an agent has no colon.
+            Self::UserOf { agent, person } => write!(f, "agent:{agent}:user:{person}"),
             Self::Chat(chat) => write!(f, "chat:{chat}"),
         }
     }

@@ -34,7 +34,7 @@ pub fn fitting(ranked: Vec<StoredEntry>, token_budget: u32) -> Vec<StoredEntry> 
 
 fn head(owner: &Owner) -> &'static str {
     match owner {
-        Owner::User(_) => OF_PERSON,
+        Owner::User(_) | Owner::UserOf { .. } => OF_PERSON,
         Owner::Chat(_) => OF_GROUP,
     }
 }

@@ -154,7 +154,7 @@ impl Ingress {
         id: MessageId,
         text: &str,
     ) -> Result<(), IngressError> {
-        let (by, to) = (self.agent_id.clone(), desk.to.message_id.clone());
+        let (by, to) = (self.agents.of(from, None).to_owned(), desk.to.message_id.clone());
         let dispatch = Dispatch { by, answers: false, to, from: Some(from.clone()) };
         self.dispatch(desk, id, vec![Part::text(text)], &dispatch).await?;
         Ok(())

@@ -16,6 +16,7 @@
 //! The next run of each chat carries out the notes: see [`joining`](crate::joining).
 
 use annals_channel::settings::DmScope;
+use annals_core::agents::Said;
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part as MessagePart;
@@ -71,28 +72,46 @@ impl Ingress {
     /// sender's Person, any other where it is. Channel, window and user stay, so that a reply goes to where the message
     /// came from. One read for a direct message.
     pub async fn placed(&self, draft: Draft) -> Result<Draft, IngressError> {
-        let Some(identity) = self.identity_of(&draft.chat) else { return Ok(draft) };
+        let window = window_of(&draft);
+        let said = Said { channel: Some(draft.channel), window: window.as_ref(), ..Said::default() };
+        let Some(identity) = self.identity_of(&draft.chat) else {
+            let chat =
+                self.agents.placed(&draft.chat, &Said { person: [speaker(&draft.chat), None], ..said })?;
+            return Ok(Draft { chat, ..draft });
+        };
         let identity = identity.to_owned();
-        let known = self.settled(&identity, window_of(&draft), draft.ts).await?;
-        Ok(match known.person_at(draft.ts) {
-            Some(person) => Draft {
-                chat: ChatKey::direct(&self.agent_id, person)?,
-                person: Some(person.to_owned()),
-                ..draft
-            },
+        let known = self.settled(&identity, window.clone(), draft.ts, &said).await?;
+        let person = known.person_at(draft.ts);
+        let chat = self.direct(person.unwrap_or(&identity), &identity, &said)?;
+        Ok(match person {
+            Some(person) => Draft { chat, person: Some(person.to_owned()), ..draft },
             // Elsewhere the Person of such a user has the channel's name before the id.
-            None if draft.identity() == identity && draft.sender() != identity => draft.of_person(identity),
-            None => draft,
+            None if draft.identity() == identity && draft.sender() != identity => {
+                Draft { chat, ..draft }.of_person(identity)
+            }
+            None => Draft { chat, ..draft },
         })
     }
 
-    /// Returns the chat that a message of `ts` in the direct chat `chat` belongs to: see [`Ingress::placed`].
-    pub async fn placed_at(&self, chat: &ChatKey, ts: Timestamp) -> Result<ChatKey, IngressError> {
-        let Some(identity) = self.identity_of(chat) else { return Ok(chat.clone()) };
-        Ok(match self.people.identity(identity).await?.person_at(ts) {
-            Some(person) => ChatKey::direct(&self.agent_id, person)?,
-            None => chat.clone(),
-        })
+    /// Returns the chat that a message of `ts` of `channel` in the direct chat `chat` belongs to: see [`Ingress::placed`].
+    pub async fn placed_at(
+        &self,
+        chat: &ChatKey,
+        channel: Channel,
+        ts: Timestamp,
+    ) -> Result<ChatKey, IngressError> {
+        let said = Said { channel: Some(channel), ..Said::default() };
+        let Some(identity) = self.identity_of(chat) else {
+            return Ok(self.agents.placed(chat, &Said { person: [speaker(chat), None], ..said })?);
+        };
+        let known = self.people.identity(identity).await?;
+        self.direct(known.person_at(ts).unwrap_or(identity), identity, &said)
+    }
+
+    /// Returns the chat of `person` with the agent that answers what their `identity` says.
+    fn direct(&self, person: &str, identity: &str, said: &Said<'_>) -> Result<ChatKey, IngressError> {
+        let named = ChatKey::direct(self.agents.default_id(), person)?;
+        Ok(self.agents.placed(&named, &Said { person: [Some(identity), Some(person)], ..*said })?)
     }
 
     /// Returns the direct chat for a message of `identity` at `ts`, whose channel gives it no time of its own. A message
@@ -103,20 +122,19 @@ impl Ingress {
         identity: &str,
         id: Option<&MessageId>,
         ts: Timestamp,
+        said: &Said<'_>,
     ) -> Result<DirectChat, IngressError> {
-        let own = ChatKey::direct(&self.agent_id, identity)?;
         let known = match self.dm_scope {
-            DmScope::User => self.settled(identity, None, ts).await?,
+            DmScope::User => self.settled(identity, None, ts, said).await?,
             DmScope::Chat => Identity::default(),
         };
         let person = known.person_at(ts).unwrap_or(identity);
-        let chat = ChatKey::direct(&self.agent_id, person)?;
+        let chat = self.direct(person, identity, said)?;
         let here = DirectChat { chat, person: person.to_owned(), ts };
         let Some(id) = id else { return Ok(here) };
         let persons = known.spans.iter().rev().map(|span| span.person.as_str());
         for earlier in persons.chain((!known.spans.is_empty()).then_some(identity)) {
-            let chat =
-                if earlier == identity { own.clone() } else { ChatKey::direct(&self.agent_id, earlier)? };
+            let chat = self.direct(earlier, identity, said)?;
             if chat != here.chat
                 && let Some(ts) = self.history.time_of(&chat, id).await?
             {
@@ -141,6 +159,7 @@ impl Ingress {
         identity: &str,
         window: Option<ChatKey>,
         ts: Timestamp,
+        said: &Said<'_>,
     ) -> Result<Identity, IngressError> {
         let mut known = self.people.identity(identity).await?;
         let wanted = self.links.person_of(identity);
@@ -153,26 +172,26 @@ impl Ingress {
         }
         let window = match (window, known.person()) {
             // Channels whose direct messages have the same key under both scopes.
-            (None, Some(_)) if known.window.is_none() => Some(ChatKey::direct(&self.agent_id, identity)?),
+            (None, Some(_)) if known.window.is_none() => Some(self.direct(identity, identity, said)?),
             (window, _) => window.filter(|window| known.window.as_ref() != Some(window)),
         };
         if let Some(window) = window {
             let person = known.person().unwrap_or(identity).to_owned();
-            self.join_window(identity, &person, &window, ts).await?;
+            let chat = self.direct(&person, identity, said)?;
+            self.join_window(identity, (&person, chat), &window, ts).await?;
             known.window = Some(window);
         }
         Ok(known)
     }
 
-    /// Leaves the window of `identity` for the chat of `person`, whose model is to know what was said there.
+    /// Leaves the window of `identity` for the chat of a person, whose model is to know what was said there.
     async fn join_window(
         &self,
         identity: &str,
-        person: &str,
+        (person, chat): (&str, ChatKey),
         window: &ChatKey,
         ts: Timestamp,
     ) -> Result<(), IngressError> {
-        let chat = ChatKey::direct(&self.agent_id, person)?;
         if !self.history.is_empty(window).await? {
             let join = Join {
                 id: event_id(&format!("scope-{}", ts.as_millis())),
@@ -217,21 +236,27 @@ impl Ingress {
         for identity in &joining {
             self.people.add_member(&person, identity).await?;
         }
-        let chat = ChatKey::direct(&self.agent_id, &person)?;
-        let join = Join {
-            id: event_id(id),
-            ts,
-            from: ChatKey::direct(&self.agent_id, &other)?,
-            part: Part::All,
-            from_person: other.clone(),
-            to_person: person.clone(),
-        };
-        self.carry_out_later(&chat, &join).await?;
+        for agent in self.agents.ids() {
+            let chat = ChatKey::direct(agent, &person)?;
+            let join = Join {
+                id: event_id(id),
+                ts,
+                from: ChatKey::direct(agent, &other)?,
+                part: Part::All,
+                from_person: other.clone(),
+                to_person: person.clone(),
+            };
+            self.carry_out_later(&chat, &join).await?;
+        }
         for identity in &joining {
             if self.people.identity(identity).await?.window.is_none() {
-                let own = ChatKey::direct(&self.agent_id, identity)?;
-                let left = Left { chat: chat.clone(), identity: identity.clone(), at: ts };
-                self.leave_window(identity, &own, left).await?;
+                for agent in self.agents.ids() {
+                    let chat = ChatKey::direct(agent, &person)?;
+                    let left = Left { chat, identity: identity.clone(), at: ts };
+                    self.history.leave(&ChatKey::direct(agent, identity)?, &left).await?;
+                }
+                let window = ChatKey::direct(self.agents.default_id(), identity)?;
+                self.people.set_window(identity, Some(&window)).await?;
             }
             self.people.remove_member(&other, identity).await?;
             self.people.link(identity, &person, ts).await?;
@@ -256,9 +281,29 @@ impl Ingress {
         for identity in identities.iter().map(String::as_str).chain([person]) {
             self.people.end_exchange(identity).await?;
         }
-        let theirs = ChatKey::direct(&self.agent_id, person)?;
+        for agent in self.agents.ids() {
+            self.separate_with(agent, identities, person, (id, ts)).await?;
+        }
+        let at = self.history.clock().now().max(ts.plus(MILLISECOND));
         for identity in identities {
-            let own = ChatKey::direct(&self.agent_id, identity)?;
+            self.people.unlink(identity, person, at, by).await?;
+            self.people.remove_member(person, identity).await?;
+        }
+        tracing::info!("separated two people");
+        Ok(())
+    }
+
+    /// Separates `identities` from `person` in their chats with one agent.
+    async fn separate_with(
+        &self,
+        agent: &str,
+        identities: &[String],
+        person: &str,
+        (id, ts): (&str, Timestamp),
+    ) -> Result<(), IngressError> {
+        let theirs = ChatKey::direct(agent, person)?;
+        for identity in identities {
+            let own = ChatKey::direct(agent, identity)?;
             let join = Join {
                 id: event_id(id),
                 ts,
@@ -269,17 +314,20 @@ impl Ingress {
             };
             self.carry_out_later(&own, &join).await?;
         }
-        let origin = Origin {
-            chat: theirs.clone(),
-            channel: Channel::Http,
-            chat_id: person.to_owned(),
-            user_id: self.agent_id.clone(),
-        };
-        let boundary = Draft::new(origin, event_id(id), ts)
-            .of_kind(Kind::Boundary)
-            .of_person(person.to_owned())
-            .with_parts(vec![MessagePart::text("A channel is no longer linked")]);
-        self.history.append(&boundary).await?;
+        // A chat with an agent that they never spoke to stays empty.
+        if agent == self.agents.default_id() || !self.history.is_empty(&theirs).await? {
+            let origin = Origin {
+                chat: theirs.clone(),
+                channel: Channel::Http,
+                chat_id: person.to_owned(),
+                user_id: agent.to_owned(),
+            };
+            let boundary = Draft::new(origin, event_id(id), ts)
+                .of_kind(Kind::Boundary)
+                .of_person(person.to_owned())
+                .with_parts(vec![MessagePart::text("A channel is no longer linked")]);
+            self.history.append(&boundary).await?;
+        }
         let join = Join {
             id: event_id(&format!("{id}-rest")),
             ts,
@@ -288,14 +336,7 @@ impl Ingress {
             from_person: person.to_owned(),
             to_person: person.to_owned(),
         };
-        self.carry_out_later(&theirs, &join).await?;
-        let at = self.history.clock().now().max(ts.plus(MILLISECOND));
-        for identity in identities {
-            self.people.unlink(identity, person, at, by).await?;
-            self.people.remove_member(person, identity).await?;
-        }
-        tracing::info!("separated two people");
-        Ok(())
+        self.carry_out_later(&theirs, &join).await
     }
 
     /// Leaves a note for the next run of `chat`, and queues that run.
@@ -303,6 +344,14 @@ impl Ingress {
         self.history.note_join(chat, join).await?;
         let turn = Turn { chat: chat.clone(), from: SortKey::message(join.ts, &join.id), at: None };
         Ok(self.queue.enqueue(&turn).await?)
+    }
+}
+
+/// Returns the person whose direct chat `chat` is, as far as its key tells.
+fn speaker(chat: &ChatKey) -> Option<&str> {
+    match chat.place() {
+        Place::Direct { user_id, .. } => Some(user_id),
+        _ => None,
     }
 }
 

@@ -86,7 +86,7 @@ impl Ingress {
         typed: Option<&str>,
         texts: &dyn Texts,
     ) -> Result<String, IngressError> {
-        let Some(owner @ Owner::User(_)) = self.owner(draft).await? else {
+        let Some(owner) = self.owner(draft).await?.filter(|owner| owner.person().is_some()) else {
             return Ok(texts.time_zone_of_all(self.time_zone));
         };
         let Some(typed) = typed else {
@@ -103,7 +103,7 @@ impl Ingress {
     /// Returns the time zone in which a person reads and writes dates in this chat.
     pub(super) async fn time_zone_of(&self, draft: &Draft) -> Result<TimeZone, IngressError> {
         Ok(match self.owner(draft).await? {
-            Some(owner @ Owner::User(_)) => self.own_time_zone(draft, &owner).await?,
+            Some(owner) if owner.person().is_some() => self.own_time_zone(draft, &owner).await?,
             _ => None,
         }
         .unwrap_or(self.time_zone))
@@ -129,13 +129,20 @@ impl Ingress {
             }
         }
         let owner = owner_of_session(&draft.chat, &said, true);
-        Ok(match owner {
+        let owner = match owner {
             Some(Owner::Chat(chat)) => Some(Owner::Chat(self.history.first_name(&chat).await?)),
             // In a direct chat it is the Person already.
             Some(Owner::User(person))
                 if self.dm_scope == DmScope::User && !matches!(draft.chat.place(), Place::Direct { .. }) =>
             {
                 Some(Owner::User(self.people.person_of(&person).await?))
+            }
+            owner => owner,
+        };
+        Ok(match owner {
+            Some(Owner::User(person)) => {
+                let agent = self.agents.profiled(self.agents.of_draft(draft));
+                Some(Owner::of_person(agent, person))
             }
             owner => owner,
         })
@@ -145,7 +152,7 @@ impl Ingress {
 fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>, texts: &dyn Texts) -> String {
     let Overview { kept: entries, undoable, .. } = overview;
     let whose = match owner {
-        Owner::User(_) => Whose::Yours,
+        Owner::User(_) | Owner::UserOf { .. } => Whose::Yours,
         Owner::Chat(_) => Whose::Chats,
     };
     let asked: Vec<&StoredEntry> =
