@@ -39,6 +39,11 @@ struct Entry {
     #[serde(default)]
     outside: Vec<String>,
     earlier: Option<Earlier>,
+    /// `past` and `pending` are shown; that of an older stack is not known.
+    #[serde(default)]
+    state: String,
+    valid_to: Option<Timestamp>,
+    superseded_by: Option<u32>,
     source: Option<Source>,
     created_at: Timestamp,
     updated_at: Option<Timestamp>,
@@ -137,6 +142,15 @@ fn print(entry: &Entry, out: &mut impl Write) -> anyhow::Result<()> {
     if !entry.outside.is_empty() {
         let read = format!("saved after reading {}", entry.outside.join(", "));
         writeln!(out, "{}", indented(&read))?;
+    }
+    let note = match (entry.state.as_str(), entry.valid_to, entry.superseded_by) {
+        ("pending", ..) => Some("waits for approval".to_owned()),
+        ("past", Some(to), Some(newer)) => Some(format!("valid until {}, superseded by {newer}", time(to))),
+        ("past", Some(to), None) => Some(format!("valid until {}", time(to))),
+        _ => None,
+    };
+    if let Some(note) = note {
+        writeln!(out, "{}", indented(&note))?;
     }
     if let Some(updated) = entry.updated_at {
         writeln!(out, "    corrected {}", time(updated))?;

@@ -243,6 +243,9 @@ impl Chat {
                     place * 37
                 ),
                 outside: Vec::new(),
+                supersedes: Vec::new(),
+                passage: None,
+                is_pending: false,
             };
             self.world
                 .memory

@@ -70,6 +70,8 @@ mod lines;
 mod linking;
 mod long_chat;
 mod memory;
+mod memory_approval;
+mod memory_precision;
 mod memory_store;
 mod memory_tools;
 mod messages;

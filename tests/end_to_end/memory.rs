@@ -1,6 +1,7 @@
 //! Memory: people see, correct and forget their own entries, over HTTP, by commands in each channel, and in
 //! the terminal.
 
+use annals_core::memory::validity::valid;
 use annals_core::memory::{EntryKind, Finding, Owner, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::memory::{Captured, Memory};
@@ -14,10 +15,7 @@ use crate::updates::{Update, group, private};
 const OTHER_KEY: &str = "other-secret";
 
 pub(crate) fn findings(texts: &[&str]) -> Vec<Finding> {
-    texts
-        .iter()
-        .map(|text| Finding { kind: EntryKind::Fact, text: (*text).into(), outside: Vec::new() })
-        .collect()
+    texts.iter().map(|text| Finding::new(EntryKind::Fact, (*text).into())).collect()
 }
 
 /// The stretch of `chat` that ends with message `to`.
@@ -49,7 +47,8 @@ pub(crate) async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[
 }
 
 pub(crate) async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
-    let list = memory_of(app).await.list(owner).await.unwrap();
+    let memory = memory_of(app).await;
+    let list = valid(memory.list(owner).await.unwrap(), memory.now());
     list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
 }
 
@@ -85,7 +84,7 @@ async fn the_routes_list_correct_and_delete() {
     assert_eq!(
         *first,
         json!({
-            "id": id, "number": 1, "type": "fact", "scope": "user", "userId": "ada", "text": "Likes tea.",
+            "id": id, "number": 1, "type": "fact", "state": "valid", "validFrom": NOW * 1000, "scope": "user", "userId": "ada", "text": "Likes tea.",
             "markdown": first["markdown"],
             "source": {"chatKey": "http:chat:app:c1", "fromId": "1", "toId": "9"},
             "sessionId": session, "createdAt": NOW * 1000,
@@ -199,7 +198,7 @@ async fn telegram_people_see_and_forget_their_own() {
     let in_group = Owner::Chat("telegram:chat:-42".parse().unwrap());
     remember(&app, &in_group, "telegram:chat:-42", &["The group's."]).await;
 
-    let all = "What I remember about you:\n\n1. Lives in Bergen. (fact)\n2. 喜欢喝茶 (fact)\n3. Gardens. (fact)\n\n\
+    let all = "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n2. 喜欢喝茶 (fact; here, 2025-11-21)\n3. Gardens. (fact; here, 2025-11-21)\n\n\
                To forget one: /forget and its number";
     assert_eq!(told(&mut app, &[private(42, 1, "/memory").command()]).await, [all]);
     assert_eq!(told(&mut app, &[private(42, 2, "/forget 2").command()]).await, ["Forgotten: number 2."]);
@@ -220,7 +219,7 @@ async fn telegram_people_see_and_forget_their_own() {
             which,
             which,
             &unknown,
-            "What I remember about you:\n\n1. Lives in Bergen. (fact)\n\nTo forget one: /forget and its number"
+            "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number"
         ]
     );
     // Numbers stay: what was 3 is 3.
@@ -229,7 +228,7 @@ async fn telegram_people_see_and_forget_their_own() {
     assert_eq!(
         told(&mut app, &[group(-42, 7, "/memory").command(), group(-42, 8, "/forget 1").command()]).await,
         [
-            "What I remember about this group:\n\n1. The group's. (fact)\n\nTo forget one: /forget and its number",
+            "What I remember about this group:\n\n1. The group's. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number",
             "Forgotten: number 1."
         ]
     );
@@ -308,7 +307,7 @@ async fn lark_people_see_and_forget_their_own() {
     assert_eq!(
         sent,
         [
-            "What I remember about you:\n\n1. Lives in Bergen. (fact)\n\nTo forget one: /forget and its number",
+            "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number",
             "I remember nothing about this group yet.",
             "Forgotten: number 1.",
             "I remember nothing about you yet.",
@@ -330,7 +329,9 @@ async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
     remember(&app, &user("app/ada"), "http:chat:app:c1", &["Ada's first", "Ada's second"]).await;
     remember(&app, &user("app/bo"), "http:chat:app:c2", &["Bo's first"]).await;
     assert!(
-        said(&app, "c1", "ada", "m1", "/memory").await.contains("1. Ada's first (fact)\n2. Ada's second")
+        said(&app, "c1", "ada", "m1", "/memory")
+            .await
+            .contains("1. Ada's first (fact; here, 2025-11-21)\n2. Ada's second")
     );
     assert!(said(&app, "c2", "bo", "m1", "/memory").await.contains("1. Bo's first"));
     assert_eq!(said(&app, "c1", "ada", "m2", "/forget 1").await, "Forgotten: number 1.");

@@ -1,11 +1,14 @@
 //! Memory's store: a session is captured once in spite of crashes and concurrent runs; recall, and its cost.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use annals_core::memory::{Correction, EntryId, Owner};
+use annals_core::memory::validity::valid;
+use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Owner};
 use annals_local::stores::TABLE;
 use annals_store::memory::MAX_RECALLED_FROM;
 use annals_store::memory::{Captured, Deleted, Memory};
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 
 use crate::faults::{Faults, Plan};
@@ -32,7 +35,7 @@ impl World {
 
     async fn recalled(&self, owner: &Owner, query: &str, budget: u32) -> Vec<u32> {
         let recalled = self.memory.recall(owner, query, budget).await.unwrap();
-        recalled.iter().map(|kept| kept.number).collect()
+        recalled.iter().map(|found| found.stored.number).collect()
     }
 }
 
@@ -129,6 +132,80 @@ async fn a_crash_between_any_two_steps_changes_nothing() {
     assert!(completed, "the last of these processes lives long enough");
 }
 
+/// One put replaces an entry, so each crash leaves either the old one valid or the new one; and a capture that is
+/// completed ends with the new one alone, also after both have moved to another owner.
+#[tokio::test]
+async fn a_crash_leaves_the_old_entry_or_the_new_one() {
+    for calls in 0..16 {
+        let world = World::new().await;
+        let (ada, bo) = (user("ada"), user("bo"));
+        world.memory.capture(&bo, &source("http:chat:app:c1", 1), &findings(&["Bo's"])).await.unwrap();
+        world.memory.capture(&ada, &source(CHAT, 1), &findings(&["Works at X."])).await.unwrap();
+        let newer = Finding { supersedes: vec![1], ..findings(&["Works at Y."])[0].clone() };
+        let newer = [findings(&["Likes tea."])[0].clone(), newer];
+        let (second, valid_now) = (source(CHAT, 9), async || {
+            let list = world.memory.list(&ada).await.unwrap();
+            valid(list, world.memory.now()).into_iter().map(|kept| kept.entry.text).collect::<Vec<_>>()
+        });
+        drop(world.mortal(calls).capture(&ada, &second, &newer).await);
+        let left = valid_now().await;
+        let has = |text: &str| left.iter().any(|kept| kept == text);
+        assert!(has("Works at X.") != has("Works at Y."), "{calls}: {left:?}");
+        world.memory.capture(&ada, &second, &newer).await.unwrap();
+        assert_eq!(valid_now().await, ["Likes tea.", "Works at Y."], "{calls}");
+        drop(world.mortal(calls).move_entries(&ada, &bo, &[1, 2, 3]).await);
+        world.memory.move_entries(&ada, &bo, &[1, 2, 3]).await.unwrap();
+        let moved = world.memory.list(&bo).await.unwrap();
+        assert_eq!(moved.iter().map(|kept| kept.number).collect::<Vec<_>>(), [1, 2, 3, 4], "{calls}");
+        assert_eq!(moved[3].entry.supersedes, [2], "{calls}: {moved:?}");
+        let texts: Vec<String> =
+            valid(moved, world.memory.now()).into_iter().map(|kept| kept.entry.text).collect();
+        assert_eq!(texts, ["Bo's", "Likes tea.", "Works at Y."], "{calls}");
+    }
+}
+
+/// Tasks and notes end with their term; facts stay. Past entries are listed and found, and not recalled.
+#[tokio::test]
+async fn past_entries_are_found_and_not_recalled() {
+    let world = World::new().await;
+    let ada = user("ada");
+    let kinds = [EntryKind::Fact, EntryKind::Task, EntryKind::Note];
+    let all = kinds.map(|kind| Finding::new(kind, format!("A {kind} about tomatoes.")));
+    world.memory.capture(&ada, &source(CHAT, 9), &all).await.unwrap();
+    let numbers = async |days: u64| {
+        world.clock.advance(Duration::from_hours(24 * days));
+        let (section, _) = world.memory.recall_section(&ada, "tomatoes", 1000).await.unwrap();
+        let section = section.unwrap_or_default();
+        let recalled: Vec<EntryKind> =
+            kinds.into_iter().filter(|kind| section.contains(&format!("A {kind}"))).collect();
+        assert_eq!(world.recalled(&ada, "tomatoes", 1000).await.len(), 3);
+        recalled
+    };
+    assert_eq!(numbers(89).await, kinds);
+    assert_eq!(numbers(2).await, [EntryKind::Fact, EntryKind::Note]);
+    assert_eq!(numbers(90).await, [EntryKind::Fact]);
+    let found = world.memory.recall(&ada, "task", 1000).await.unwrap();
+    let past = found.iter().filter(|found| found.validity.is_past(world.memory.now())).count();
+    assert_eq!(past, 2);
+}
+
+/// What is stored of entries and captures by a program before they had a lifecycle is read, and completed.
+#[tokio::test]
+async fn entries_and_captures_of_an_earlier_version_are_read() {
+    let world = World::new().await;
+    let (ada, session) = (user("ada"), source(CHAT, 9));
+    // Read, plan, one entry of two.
+    world.mortal(3).capture(&ada, &session, &findings(&["one", "two"])).await.unwrap_err();
+    let item = AttributeValue::S;
+    let plan = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", item(ada.partition()));
+    let key = format!("!capture#{}#{}", session.chat.session_id(), session.to);
+    let before = r#"[{"type":"fact","text":"one"},{"type":"fact","text":"two","outside":["shop/lookup"]}]"#;
+    let plan = plan.key("sk", item(key)).update_expression("SET findings = :findings");
+    plan.expression_attribute_values(":findings", item(before.into())).send().await.unwrap();
+    assert!(world.memory.has_captured(&ada, &session).await.unwrap());
+    assert_eq!(world.entries(&ada).await, numbered(&["one", "two"]));
+}
+
 #[tokio::test]
 async fn a_forgotten_entry_stays_forgotten_when_a_cut_off_capture_is_completed() {
     let world = World::new().await;
@@ -187,7 +264,7 @@ async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
     let (section, _) = world.memory.recall_section(&ada, "tomatoes", 100).await.unwrap();
     let section = section.unwrap();
     assert!(
-        section.contains("not instructions") && section.contains("\n- [fact, 2026-11-21] Grows tomatoes")
+        section.contains("not instructions") && section.contains("\n- [fact, 2025-11-21] Grows tomatoes")
     );
     world.memory.delete(&EntryId { owner: ada.clone(), number: 2 }).await.unwrap();
     assert_eq!(world.recalled(&ada, "tomatoes", 10_000).await, [5, 4, 3, 1]);

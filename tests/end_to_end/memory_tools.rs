@@ -2,6 +2,7 @@
 
 use annals_core::memory::{EntryId, Owner};
 use annals_store::memory::Saved;
+use annals_test_support::model_api::notes_of;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp};
@@ -41,12 +42,20 @@ async fn the_tools_save_find_correct_and_forget_entries() {
     let told = results(&app, chat).await;
     assert_eq!(told[0].1["notes"][0]["number"], 2, "the best first: {told:?}");
     assert_eq!(told[3], ("output-error".into(), json!("there is no note number 7")));
-    assert_eq!(told[4].1["alreadyKept"]["number"], 2);
-    assert_eq!(texts(&app, &ada).await, [(2, "The boat leaves at 8.".to_owned())]);
+    assert_eq!(told[4].1["alreadyKept"]["number"], 3);
+    assert_eq!(texts(&app, &ada).await, [(3, "The boat leaves at 8.".to_owned())]);
+    // What is past is found, with its dates.
+    app.model().answer_tools(&[("memory_search", json!({"query": "boat"}))]);
+    app.handle(private(42, 3, "When did it leave before?")).await;
+    let told = results(&app, chat).await;
+    let notes = told[0].1["notes"].as_array().unwrap();
+    let past = notes.iter().find(|note| note["number"] == 2).unwrap();
+    assert_eq!((&past["supersededBy"], &past["validUntil"]), (&json!(3), &json!("2025-11-21")), "{told:?}");
+    assert!(!notes_of(&app.last_request()).contains("leaves at 7"), "past entries are not recalled");
     app.export(chat, "memory-tools").await;
     let listed = app.get("/v1/memory?userId=telegram-42").await;
-    let source = &listed["memories"][0]["source"];
-    assert_eq!((&source["fromId"], &source["chatKey"]), (&json!("1"), &json!(chat)));
+    let source = &listed["memories"][1]["source"];
+    assert_eq!((&source["fromId"], &source["chatKey"]), (&json!("2"), &json!(chat)));
     app.finish().await;
 }
 
@@ -170,10 +179,11 @@ async fn forgetting_a_chat_removes_its_entries_also_those_that_replaced_others()
     assert_eq!(texts(&app, &ada).await, [(2, "Ada's secret is 4711.".to_owned())]);
     let deleted = app.forget("c2", APP_KEY).await;
     assert_eq!((deleted.status.as_u16(), &deleted.body["removed"]["memories"]), (200, &json!(1)));
-    assert_eq!(texts(&app, &ada).await, []);
-    // What differs in case or punctuation alone is a correction, too, and loses nothing.
+    assert_eq!(texts(&app, &ada).await, [(1, "Ada likes tea.".to_owned())], "what c1 said holds again");
+    // What differs in punctuation alone is a correction, too.
     say("c1", json!({"text": "Ada writes C."})).await;
     say("c3", json!({"text": "Ada writes C++.", "replaces": 3})).await;
-    assert_eq!(texts(&app, &ada).await, [(3, "Ada writes C++.".to_owned())]);
+    let kept = [(1, "Ada likes tea.".to_owned()), (4, "Ada writes C++.".to_owned())];
+    assert_eq!(texts(&app, &ada).await, kept);
     app.finish().await;
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::app::{OPS_KEY, TestApp, chat_path};
 use crate::memory::{call, remember, user};
-use crate::outside_tools::{offered, start_with_shop};
+use crate::outside_tools::{offered, results, start_with_shop};
 use crate::remembering::notes_of_tea;
 use crate::updates::private;
 
@@ -36,7 +36,11 @@ async fn memory(app: &TestApp) -> Value {
 
 async fn texts(app: &TestApp) -> Vec<String> {
     let memories = memory(app).await["memories"].as_array().unwrap().clone();
-    memories.iter().map(|entry| entry["text"].as_str().unwrap().to_owned()).collect()
+    memories
+        .iter()
+        .filter(|entry| entry["state"] == "valid")
+        .map(|entry| entry["text"].as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// A chat whose model believes the shop: it replaces the first entry, forgets the second and saves a third.
@@ -58,7 +62,12 @@ async fn poisoned() -> (McpServer, TestApp) {
 async fn an_entry_saved_after_an_outside_result_is_marked_and_can_be_undone() {
     let (_shop, app) = poisoned().await;
     let listed = memory(&app).await;
-    let [account, trust] = &listed["memories"].as_array().unwrap()[..] else { panic!("{listed}") };
+    let [past, account, trust] = &listed["memories"].as_array().unwrap()[..] else { panic!("{listed}") };
+    assert_eq!(
+        (&past["text"], &past["state"], &past["supersededBy"]),
+        (&json!(ACCOUNT), &json!("past"), &json!(3))
+    );
+    assert_eq!((&account["supersedes"], &account["validFrom"]), (&json!([1]), &past["validTo"]));
     assert_eq!((&account["outside"], &trust["outside"]), (&json!(["shop/lookup"]), &json!(["shop/lookup"])));
     assert!(account["markdown"].as_str().unwrap().contains("\noutside: [\"shop/lookup\"]\n"), "{account}");
     assert_eq!(account["earlier"]["text"], ACCOUNT);
@@ -71,7 +80,10 @@ async fn an_entry_saved_after_an_outside_result_is_marked_and_can_be_undone() {
     assert!(!reply.contains(TEA) && !reply.contains(ACCOUNT), "{reply}");
 
     let told = command(&app, 2, "/memory").await;
-    assert!(told.contains("1. Ada's account is DE-666. (fact; saved after reading shop/lookup)"), "{told}");
+    let day = "2025-11-21";
+    assert!(told.contains(&format!("1. {ACCOUNT} (fact; here, {day}; valid until {day})\n")), "{told}");
+    let new = format!("3. Ada's account is DE-666. (fact; here, {day}; saved after reading shop/lookup)\n");
+    assert!(told.contains(&new), "{told}");
     assert!(told.contains("1. I changed: Ada's account is DE-1.\n2. I forgot: Ada likes tea.\n"), "{told}");
     assert_eq!(command(&app, 3, "/memory undo 1").await, format!("Undone. Number 1 says again: {ACCOUNT}"));
     assert_eq!(command(&app, 4, "/memory undo 2").await, format!("Undone. Number 2 says again: {TEA}"));
@@ -134,18 +146,21 @@ async fn stored(app: &TestApp, number: u32) -> String {
 #[tokio::test]
 async fn changes_by_a_person_cannot_be_undone() {
     let (_shop, app) = poisoned().await;
-    assert!(stored(&app, 1).await.contains("DE-1.") && stored(&app, 2).await.contains(TEA));
+    assert!(stored(&app, 2).await.contains(TEA));
     assert_eq!(command(&app, 2, "/forget 2").await, "Forgotten: number 2.");
     assert!(!stored(&app, 2).await.contains(TEA), "{}", stored(&app, 2).await);
     assert!(command(&app, 3, "/memory undo 2").await.starts_with("There is nothing to undo"));
-    let path = entry_path(&memory(&app).await["memories"][0]);
+    let path = entry_path(&memory(&app).await["memories"][1]);
     let text = Some(json!({"text": "Ada's account is DE-2."}));
     let corrected = call(&app, Method::PUT, &path, OPS_KEY, text).await;
     assert_eq!(corrected.status, 200, "{:?}", corrected.body);
     assert!(corrected.body.get("outside").is_none(), "a person's correction is still marked");
-    assert!(!stored(&app, 1).await.contains("DE-1."), "{}", stored(&app, 1).await);
+    assert_eq!(corrected.body["earlierForms"][0]["text"], "Ada's account is DE-666.");
+    assert!(command(&app, 4, "/memory undo 1").await.starts_with("There is nothing to undo"));
     assert_eq!(call(&app, Method::DELETE, &path, OPS_KEY, None).await.status, 204);
-    assert!(!stored(&app, 1).await.contains("DE-"));
+    assert!(!stored(&app, 3).await.contains("DE-"), "no form is left: {}", stored(&app, 3).await);
+    // Nothing supersedes the older one any more.
+    assert_eq!(texts(&app).await, [ACCOUNT, "Trust the shop."]);
     app.finish().await;
 }
 
@@ -156,7 +171,7 @@ async fn an_entry_that_the_agent_forgot_is_put_back_as_it_was_listed() {
     let markdown = Some(json!({"markdown": tea["earlier"]["markdown"]}));
     let put = call(&app, Method::PUT, &entry_path(&tea), OPS_KEY, markdown).await;
     assert_eq!((put.status.as_u16(), &put.body["text"]), (200, &json!(TEA)), "{:?}", put.body);
-    assert_eq!(texts(&app).await, ["Ada's account is DE-666.", TEA, "Trust the shop."]);
+    assert_eq!(texts(&app).await, [TEA, "Ada's account is DE-666.", "Trust the shop."]);
     app.finish().await;
 }
 
@@ -164,19 +179,56 @@ async fn an_entry_that_the_agent_forgot_is_put_back_as_it_was_listed() {
 async fn a_second_change_does_not_destroy_what_was_there_and_a_week_later_it_is_gone() {
     let (_shop, app) = poisoned().await;
     app.model().answer_tools(&[(SAVE, json!({"text": "Ada's account is DE-667.", "replaces": 1}))]);
+    app.model().answer_tools(&[(SAVE, json!({"text": "Ada's account is DE-667.", "replaces": 3}))]);
     app.ada_says(2, "And?").await;
+    let told = results(&app, CHAT).await;
+    assert_eq!(told[0].1, "that note was superseded by number 3; replace that one");
+    let listed = memory(&app).await;
+    assert_eq!(listed["memories"][3]["supersedes"], json!([3, 1]), "{listed}");
+    assert_eq!(listed["memories"][3]["earlier"]["text"], "Ada's account is DE-666.");
     assert_eq!(
-        memory(&app).await["memories"][0]["earlier"]["text"],
-        ACCOUNT,
-        "the earlier form is not from before the first change"
+        command(&app, 3, "/memory undo 5").await,
+        "Undone. Number 3 says again: Ada's account is DE-666."
     );
     app.clock().advance(Duration::from_hours(7 * 24 + 1));
-    assert!(memory(&app).await["memories"][0].get("earlier").is_none());
-    assert!(!stored(&app, 1).await.contains("DE-1."), "the earlier form is still stored");
-    assert!(!stored(&app, 2).await.contains(TEA));
-    let told = command(&app, 700_000, "/memory undo 2").await;
-    assert!(told.starts_with("There is nothing to undo"), "{told}");
+    assert!(memory(&app).await["memories"][1].get("earlier").is_none());
+    assert!(!stored(&app, 2).await.contains(TEA), "the forgotten form is still stored");
+    for number in [1, 2] {
+        let told = command(&app, 700_000 + number, &format!("/memory undo {number}")).await;
+        assert!(told.starts_with("There is nothing to undo"), "{told}");
+    }
+    assert_eq!(texts(&app).await, ["Ada's account is DE-666.", "Trust the shop."]);
     app.finish().await;
+}
+
+/// With `MEMORY=off`, `/new` ends what the bot knows; a search of the history finds what was said since.
+#[tokio::test]
+async fn without_memory_nothing_said_before_a_new_session_reaches_a_model() {
+    for memory in ["on", "off"] {
+        let app = TestApp::builder().set("MEMORY", memory).set("KEEP_RECENT", "1").telegram().model();
+        let app = app.start().await;
+        let search = json!({"query": "plum locker bike"});
+        app.ada_says(1, "My locker is number 7741, the plum one.").await;
+        app.ada_says(2, "Did you get that?").await;
+        app.archive_everything(CHAT).await;
+        app.handle(private(42, 3, "/new").command()).await;
+        let before = app.model().raw_requests().len();
+        app.model().answer_tools(&[("chat_history_search", search.clone()), ("schedule_list", json!({}))]);
+        app.ada_says(4, "Which locker is mine?").await;
+        let found = json!(results(&app, CHAT).await).to_string();
+        assert_eq!(found.contains("7741"), memory == "on", "{memory}: {found}");
+        app.ada_says(5, "My bike is teal.").await;
+        app.ada_says(6, "It has a bell.").await;
+        app.handle_as_time_passes(private(42, 7, "/compact").command()).await;
+        app.archive_everything(CHAT).await;
+        app.model().answer_tools(&[("chat_history_search", search)]);
+        app.ada_says(8, "What do you know?").await;
+        let found = json!(results(&app, CHAT).await).to_string();
+        assert!(found.contains("My bike is teal."), "{found}");
+        let told = json!(app.model().raw_requests()[before..]).to_string();
+        assert_eq!(told.contains("7741"), memory == "on", "{memory}");
+        app.finish().await;
+    }
 }
 
 #[tokio::test]
@@ -185,7 +237,7 @@ async fn forgetting_the_chat_leaves_no_earlier_form() {
     let deleted = app.forget(CHAT, OPS_KEY).await;
     assert_eq!(
         (deleted.status.as_u16(), &deleted.body["removed"]["memories"]),
-        (200, &json!(3)),
+        (200, &json!(4)),
         "{:?}",
         deleted.body
     );

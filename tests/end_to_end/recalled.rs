@@ -27,6 +27,9 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
                 kind: EntryKind::Fact,
                 text: text(place).trim_end().to_owned(),
                 outside: Vec::new(),
+                supersedes: Vec::new(),
+                passage: None,
+                is_pending: false,
             };
             let findings: Vec<Finding> = (0..8).map(finding).collect();
             memory

@@ -274,7 +274,12 @@ impl Window {
         seen: &Context,
         session: Option<&'a Session<'a>>,
     ) -> Toolbox<'a> {
-        Toolbox::new(agent, turn, &self.offered, &seen.messages, session)
+        // Without memory, nothing of an earlier Session is known.
+        let start = (!agent.memory.is_on).then(|| {
+            let start = seen.session_start.as_ref().or(turn.turn.covers.first());
+            start.unwrap_or(&turn.newest.key).clone()
+        });
+        Toolbox::new(agent, turn, &self.offered, &seen.messages, session).searching_since(start)
     }
 
     /// Makes the context of `turn`, and loads its images.

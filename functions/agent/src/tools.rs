@@ -26,6 +26,7 @@ use annals_core::agents::Profile;
 use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
+use annals_core::sort_key::SortKey;
 use annals_core::time_zone::TimeZone;
 use annals_core::tokens;
 use annals_core::trace::Step;
@@ -194,6 +195,8 @@ pub(crate) struct Toolbox<'a> {
     chat: &'a ChatKey,
     /// The line of the chat that the turn is on.
     line: Option<&'a str>,
+    /// The first message of the chat that a search finds; `None` for all.
+    since: Option<SortKey>,
     notes: Option<Notes>,
     schedules: Schedules,
     sending: Option<Sending<'a>>,
@@ -220,10 +223,9 @@ impl<'a> Toolbox<'a> {
     ) -> Self {
         let Agent { history, clock, recorder, .. } = agent;
         let (chat, asked) = (&turn.lease.chat, &turn.newest);
-        let notes =
-            offered.memory.as_ref().zip(turn.memory_source()).map(|(recalled, source)| {
-                Notes::new(Memory::beside(history), recalled.owner.clone(), source)
-            });
+        let notes = offered.memory.as_ref().zip(turn.memory_source()).map(|(recalled, source)| {
+            Notes::new(Memory::beside(history), recalled.owner.clone(), source, agent.memory.needs_approval)
+        });
         let in_view = messages.iter().flat_map(|message| &message.parts).filter_map(called);
         Self {
             history,
@@ -231,6 +233,7 @@ impl<'a> Toolbox<'a> {
             recorder,
             chat,
             line: asked.line(),
+            since: None,
             notes,
             schedules: Schedules::new(history.clone(), chat.clone(), asked.clone(), offered.time_zone(agent)),
             sending: agent.outgoing.as_ref().map(|ingress| Sending::new(ingress, &offered.targets, turn)),
@@ -242,6 +245,11 @@ impl<'a> Toolbox<'a> {
             shown: messages.iter().map(|message| message.id.clone()).collect(),
             in_view: in_view.map(str::to_owned).collect(),
         }
+    }
+
+    /// Limits searches of the history to the messages since one of them.
+    pub(crate) fn searching_since(self, since: Option<SortKey>) -> Self {
+        Self { since, ..self }
     }
 
     /// Returns the tools that the model is offered.
@@ -316,7 +324,14 @@ impl<'a> Toolbox<'a> {
     ))]
     async fn carry_out(&self, call: &ToolCall, nth: usize, so_far: &[&str]) -> Output {
         if call.name == history::SEARCH {
-            return history::search(self.history, self.chat, self.line, &self.shown, &call.input).await;
+            return history::search(
+                self.history,
+                self.chat,
+                (self.line, self.since.as_ref()),
+                &self.shown,
+                &call.input,
+            )
+            .await;
         }
         if let Some(profile) = self.profile.filter(|_| call.name == skills::LOAD) {
             return skills::load(profile, &call.input);

@@ -115,6 +115,7 @@ fn routes(http: Http) -> Router {
         .route("/v1/people/{id}/links", route(put(people::link)))
         .route("/v1/people/{id}/export", route(get(people::export)))
         .route("/v1/memory", route(get(memory::list)))
+        .route("/v1/memory/{id}/approve", route(post(memory::approve)))
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())
         .layer(from_fn(telemetry::of_request))

@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
-use annals_core::memory::{Correction, CorrectionError, EntryId, EntryKind, Owner, StoredEntry};
+use annals_core::memory::validity::validities;
+use annals_core::memory::{
+    Correction, CorrectionError, EarlierForm, EntryId, EntryIdError, EntryKind, Owner, StoredEntry, Validity,
+};
 use annals_core::person::canonical;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
-use annals_store::memory::{Deleted, Overview, Undoable};
+use annals_store::memory::{Deleted, Overview, Pending, Undoable};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
@@ -22,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
-use crate::failure::Failure;
+use crate::failure::{Failure, bad_cursor};
 use crate::request::{Body, JsonBody, MAX_USER_ID_BYTES, Query, QueryParameters, bad_body, bad_user};
 use crate::state::Http;
 
@@ -38,11 +41,25 @@ pub(crate) struct OwnerQuery {
     chat_key: Option<String>,
     /// With `userId`: the agent whose memory of the person it is; by default that of `AGENT_ID`.
     agent: Option<String>,
+    /// `pending`, with an admin key and instead of an owner: the entries of all owners that wait for approval.
+    state: Option<ListedState>,
+    /// With `state`: the `after` of the page before.
+    #[param(min_length = 1)]
+    after: Option<String>,
+}
+
+/// State by which entries of all owners are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum ListedState {
+    /// They wait for approval.
+    Pending,
 }
 
 impl QueryParameters for OwnerQuery {
     fn invalid() -> Problem {
-        let detail = "give the owner of the entries as ?userId= or as ?chatKey=, and not both; ?agent= is one of AGENTS";
+        let detail = "give the owner of the entries as ?userId= or as ?chatKey=, or ?state=pending with an admin key; ?agent= is \
+                      one of AGENTS";
         Problem::bad_request("bad-owner", "The query names no owner", detail)
     }
 }
@@ -101,8 +118,9 @@ impl NewContent {
     }
 }
 
-/// `{memories, forgotten?}`
+/// `{memories, forgotten?, after?}`
 #[derive(Debug, Serialize, ToSchema)]
+#[allow(clippy::struct_field_names, reason = "the names are the route's")]
 pub(crate) struct Memories {
     pub(crate) memories: Vec<Remembered>,
     /// Entries that the agent's tool deleted in the last seven days. `PUT` of an entry's `earlier.markdown` restores it,
@@ -110,9 +128,14 @@ pub(crate) struct Memories {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     forgotten: Vec<Remembered>,
+    /// Start of the next page of `state=pending`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    after: Option<String>,
 }
 
-/// `{id, number, type, scope, userId or chatKey, text, markdown, outside?, earlier?, source?, sessionId?, createdAt, updatedAt?}`
+/// `{id, number, type, state, scope, userId or chatKey, text, markdown, outside?, earlier?, earlierForms?, validFrom, validTo?,
+/// supersedes?, supersededBy?, source?, sessionId?, createdAt, updatedAt?}`
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Memory)]
@@ -121,6 +144,7 @@ pub(crate) struct Remembered {
     number: u32,
     #[serde(rename = "type")]
     kind: EntryKind,
+    state: EntryState,
     /// Returns `user` or `chat`.
     scope: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,6 +167,24 @@ pub(crate) struct Remembered {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     earlier: Option<Earlier>,
+    /// Texts before corrections, at most three, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    earlier_forms: Vec<EarlierFormView>,
+    /// Time at which it was said.
+    valid_from: Timestamp,
+    /// Time at which a newer entry superseded it, or at which its term ends; a time to come is possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    valid_to: Option<Timestamp>,
+    /// Numbers of the entries that it superseded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    supersedes: Vec<u32>,
+    /// Number of the entry that superseded it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    superseded_by: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     source: Option<SourceView>,
@@ -153,6 +195,30 @@ pub(crate) struct Remembered {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     updated_at: Option<Timestamp>,
+}
+
+/// State of an entry.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = MemoryState)]
+enum EntryState {
+    /// It is recalled.
+    Valid,
+    /// It is not recalled any more.
+    Past,
+    /// It is recalled once an administrator has approved it.
+    Pending,
+}
+
+/// `{type, text, until}`
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EarlierMemoryForm)]
+struct EarlierFormView {
+    #[serde(rename = "type")]
+    kind: EntryKind,
+    text: String,
+    /// Time of the correction.
+    until: Timestamp,
 }
 
 /// `{text, markdown, undoUntil}`
@@ -184,6 +250,17 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<OwnerQuery>,
 ) -> Result<Json<Memories>, Failure> {
+    if query.state.is_some() {
+        if query.user_id.is_some() || query.chat_key.is_some() || query.agent.is_some() {
+            return Err(OwnerQuery::invalid().into());
+        }
+        let after: Option<EntryId> = match query.after {
+            Some(after) => Some(after.parse().map_err(|error: EntryIdError| bad_cursor(error.to_string()))?),
+            None => None,
+        };
+        caller.require_admin("list what waits for approval")?;
+        return Ok(Json(Memories::pending(&http, after.as_ref(), &caller).await?));
+    }
     let owner = match (query.user_id, query.chat_key) {
         (Some(user_id), None) if user_id.is_empty() => {
             return Err(bad_user("must not be empty".into()).into());
@@ -217,13 +294,27 @@ impl Memories {
     /// Reads the entries of `owner`.
     pub(crate) async fn of(http: &Http, owner: &Owner, caller: &Caller) -> Result<Self, Failure> {
         let Overview { kept, undoable, .. } = http.ingress.memory().overview(owner).await?;
-        let shown = |kept: &StoredEntry| {
-            let of_it = undoable.iter().find(|undoable| undoable.earlier.number == kept.number);
-            Remembered { earlier: of_it.map(earlier), ..remembered(kept, caller) }
+        let now = http.ingress.memory().now();
+        let shown = |kept: &StoredEntry, validity: Validity| {
+            let of_it = undoable.iter().find(|undoable| {
+                let of_number = undoable.superseded_by.unwrap_or(undoable.earlier.number);
+                of_number == kept.number
+            });
+            Remembered { earlier: of_it.map(earlier), ..remembered(kept, validity, now, caller) }
         };
         let forgotten = undoable.iter().filter(|undoable| undoable.is_forgotten);
-        let forgotten = forgotten.map(|undoable| shown(&undoable.earlier)).collect();
-        Ok(Self { memories: kept.iter().map(shown).collect(), forgotten })
+        let forgotten = forgotten.map(|undoable| shown(&undoable.earlier, Validity::default())).collect();
+        let memories = kept.iter().zip(validities(&kept)).map(|(kept, validity)| shown(kept, validity));
+        Ok(Self { memories: memories.collect(), forgotten, after: None })
+    }
+
+    /// Reads a page of the entries of all owners that wait for approval.
+    async fn pending(http: &Http, after: Option<&EntryId>, caller: &Caller) -> Result<Self, Failure> {
+        let memory = http.ingress.memory();
+        let Pending { entries, after } = memory.pending(after).await?;
+        let shown = |stored| remembered(stored, Validity::default(), memory.now(), caller);
+        let after = after.map(|after| after.to_string());
+        Ok(Self { memories: entries.iter().map(shown).collect(), forgotten: Vec::new(), after })
     }
 }
 
@@ -243,7 +334,20 @@ pub(crate) async fn correct(
     Body(content): Body<NewContent>,
 ) -> Result<Json<Remembered>, Failure> {
     let kept = http.ingress.memory().correct(&id, &content.correction()?).await?.ok_or_else(no_entry)?;
-    Ok(Json(remembered(&kept, &caller)))
+    Ok(Json(Remembered::of(&http, &kept, &caller).await?))
+}
+
+/// `POST /v1/memory/{id}/approve`
+#[utoipa::path(post, path = "/v1/memory/{id}/approve", operation_id = "approveMemory", tag = "memory", security(("key" = [])),
+    params(EntryPath),
+    responses((status = 200, description = "The entry, which is recalled from now on", body = Remembered)))]
+pub(crate) async fn approve(
+    State(http): State<Arc<Http>>,
+    OwnEntry { caller, id }: OwnEntry,
+) -> Result<Json<Remembered>, Failure> {
+    caller.require_admin("approve an entry")?;
+    let kept = http.ingress.memory().approve(&id).await?.ok_or_else(no_entry)?;
+    Ok(Json(Remembered::of(&http, &kept, &caller).await?))
 }
 
 /// `DELETE /v1/memory/{id}`
@@ -260,8 +364,28 @@ pub(crate) async fn delete(
     }
 }
 
-fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
+impl Remembered {
+    /// Reads the owner's other entries for the validity of `kept`.
+    async fn of(http: &Http, kept: &StoredEntry, caller: &Caller) -> Result<Self, Failure> {
+        let memory = http.ingress.memory();
+        let all = memory.list(&kept.entry.owner).await?;
+        let of_it = all.iter().zip(validities(&all)).find(|(stored, _)| stored.number == kept.number);
+        let validity = of_it.map(|(_, validity)| validity).unwrap_or_default();
+        Ok(remembered(kept, validity, memory.now(), caller))
+    }
+}
+
+fn remembered(kept: &StoredEntry, validity: Validity, now: Timestamp, caller: &Caller) -> Remembered {
     let entry = &kept.entry;
+    let state = if entry.is_pending {
+        EntryState::Pending
+    } else if validity.is_past(now) {
+        EntryState::Past
+    } else {
+        EntryState::Valid
+    };
+    let form =
+        |form: &EarlierForm| EarlierFormView { kind: form.kind, text: form.text.clone(), until: form.until };
     let (user_id, chat_key) = match &entry.owner {
         Owner::User(person) | Owner::UserOf { person, .. } => {
             (caller.own_user_id(person).map(str::to_owned), None)
@@ -273,6 +397,7 @@ fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
         id: kept.id().to_string(),
         number: kept.number,
         kind: entry.kind,
+        state,
         scope: entry.owner.scope(),
         user_id,
         agent: entry.owner.agent().map(str::to_owned),
@@ -281,6 +406,11 @@ fn remembered(kept: &StoredEntry, caller: &Caller) -> Remembered {
         markdown: entry.render(),
         outside: entry.outside.clone(),
         earlier: None,
+        earlier_forms: entry.earlier_forms.iter().map(form).collect(),
+        valid_from: entry.valid_from(),
+        valid_to: validity.to,
+        supersedes: entry.supersedes.clone(),
+        superseded_by: validity.superseded_by,
         source: source.map(|source| SourceView {
             chat_key: source.chat.clone(),
             from_id: source.from_id.clone(),

@@ -54,7 +54,7 @@ pub(crate) struct Health {
     paths(
         auth::key, chats::list, chats::one, chats::retitle, chat_settings::one, chat_settings::change, forget::delete, messages::post, history::messages, history::context, turns::one, search::search, segments::list,
         segments::one, chat::say, chat::resume, chat::stop, messages::reset, messages::compact, messages::post_direct,
-        takeover::take_over, takeover::hand_back, takeover::send, schedules::list, schedules::create, schedules::cancel, memory::list, memory::correct, memory::delete, strangers::list, usage::usage, people::one,
+        takeover::take_over, takeover::hand_back, takeover::send, schedules::list, schedules::create, schedules::cancel, memory::list, memory::correct, memory::approve, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
     ),
     components(schemas(Problem, UiMessage, chats::ChatState)),
@@ -184,7 +184,8 @@ const PROBLEMS: &[(&str, &[Problems])] = &[
             (503, &["not-forgotten", "unavailable"]),
         ],
     ),
-    ("listMemory", &[(503, &["unavailable"])]),
+    ("listMemory", &[(400, &["bad-cursor"]), (403, &["forbidden"]), (503, &["unavailable"])]),
+    ("approveMemory", &[(403, &["forbidden"]), (404, &["no-entry"]), (503, &["unavailable"])]),
     ("correctMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
     ("deleteMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
 ];

@@ -122,6 +122,13 @@ pub fn reply(text: &str) -> String {
     format!("<reply>{}</reply>", escape(text))
 }
 
+/// Returns `element`, which this module has created, with a `number` by which an answer can cite it.
+pub fn numbered(element: &str, number: usize) -> String {
+    let start = element.find('<').unwrap_or(0);
+    let at = element[start..].find([' ', '>']).map_or(element.len(), |at| start + at);
+    format!("{} n=\"m{number}\"{}", &element[..at], &element[at..])
+}
+
 /// Returns a time in a conversation.
 pub fn time(text: &str) -> String {
     format!("<time>{}</time>", escape(text))

@@ -154,7 +154,7 @@ fn add_dates(words: &[String], terms: &mut Vec<String>) {
     terms.append(&mut found);
 }
 
-fn month_of(word: &str) -> Option<u32> {
+pub(crate) fn month_of(word: &str) -> Option<u32> {
     let is_it = |name: &&str| **name == *word || (word.len() == 3 && name.starts_with(word) && word != "mar");
     let place = MONTHS.iter().position(is_it)?;
     u32::try_from(place + 1).ok()
@@ -206,7 +206,7 @@ fn add_characters(run: &str, terms: &mut Vec<String>) {
 }
 
 /// Returns the plain form of a full-width letter, digit or sign, as people type them in Chinese text, and of an apostrophe.
-fn plain(c: char) -> char {
+pub(crate) fn plain(c: char) -> char {
     match c {
         '\u{FF01}'..='\u{FF5E}' => char::from_u32(u32::from(c) - 0xFEE0).unwrap_or(c),
         '\u{3000}' => ' ',
@@ -216,7 +216,7 @@ fn plain(c: char) -> char {
 }
 
 /// Returns true if `c` is a letter of Chinese, Japanese or Korean; punctuation does not count.
-fn is_cjk(c: char) -> bool {
+pub(crate) fn is_cjk(c: char) -> bool {
     matches!(c,
         '\u{3005}'..='\u{3007}' | '\u{3041}'..='\u{3096}' | '\u{30A1}'..='\u{30FA}' | '\u{30FC}'..='\u{30FE}'
         | '\u{3105}'..='\u{312F}' | '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{AC00}'..='\u{D7A3}'

@@ -147,8 +147,8 @@ pub trait Texts: Debug + Sync {
     fn nothing_remembered(&self, of: Whose) -> &'static str;
     /// Says that no entry has this number or a lower one.
     fn nothing_up_to(&self, number: u32) -> String;
-    /// Describes an entry: its text, its kind, and the tools after whose results it was saved.
-    fn entry(&self, text: &str, kind: EntryKind, tools: Option<&str>) -> String;
+    /// Describes an entry.
+    fn entry(&self, entry: &EntryDescription<'_>) -> String;
     /// Says how to list the entries up to this number.
     fn older_entries(&self, number: u32) -> String;
     /// Says how to forget an entry.
@@ -342,6 +342,34 @@ pub enum CommandOption {
     TimeZone,
     /// The date and the text of a reminder.
     Reminder,
+}
+
+/// An entry of memory in a list.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryDescription<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// Its type.
+    pub kind: EntryKind,
+    /// The chat in which it was said; `None` if that is not known.
+    pub said: Option<SaidIn>,
+    /// The day on which it was said, as `2025-11-21`.
+    pub day: &'a str,
+    /// The day on which its validity ended, if it is past.
+    pub until: Option<&'a str>,
+    /// True if it waits for approval.
+    pub is_pending: bool,
+    /// The tools after whose results it was saved.
+    pub tools: Option<&'a str>,
+}
+
+/// The chat in which an entry was said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SaidIn {
+    /// The chat that is being shown the entry.
+    ThisChat,
+    /// A chat on the platform or protocol of this name.
+    On(&'static str),
 }
 
 /// The owner of a memory, or the author of messages.

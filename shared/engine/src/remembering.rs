@@ -12,7 +12,8 @@ use annals_core::context::view::{Message, SessionView};
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::Quoted;
 use annals_core::memory::owner::owner_of_session;
-use annals_core::memory::{Entry, Finding, Owner, Source, capture};
+use annals_core::memory::validity::valid;
+use annals_core::memory::{Finding, Owner, Source, capture};
 use annals_core::prompt::Prompt;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
@@ -40,7 +41,7 @@ pub struct Remembering {
     pub model: Model,
     /// Settings that decide where Sessions end.
     pub view: ViewConfig,
-    /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
+    /// `MEMORY`, `MEMORY_APPROVAL`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
     pub memory: MemoryConfig,
 }
 
@@ -134,18 +135,26 @@ impl Remembering {
         if memory.has_captured(&owner, &source).await? {
             return Ok(0);
         }
-        let summary =
-            view.summary.map(|summary| Quoted { message: summary.listed(), sender: None, time: None });
+        let summary = view.summary.map(|summary| Quoted {
+            message: summary.listed(),
+            sender: None,
+            time: None,
+            origin: None,
+        });
         let said = view.earlier.iter().chain(&view.unanswered).map(|message| Quoted {
             message: message.shown(),
             sender: message.sender(),
             time: message.time(),
+            origin: Some((message.first.key.clone(), message.first.message_id.clone())),
         });
         let messages: Vec<Quoted> = summary.into_iter().chain(said).collect();
         let Overview { kept, time_zone, .. } = memory.overview(&owner).await?;
-        let known: Vec<Entry> = kept.into_iter().map(|StoredEntry { entry, .. }| entry).collect();
+        let known = valid(kept, self.history.clock().now());
         let time_zone = time_zone.or(of_client(&owner, Some(last))).unwrap_or(self.view.time_zone);
-        let findings = self.find(&messages, &known, policy, time_zone).await?;
+        let mut findings = self.find(&messages, &known, policy, time_zone).await?;
+        for finding in &mut findings {
+            finding.is_pending = self.memory.needs_approval;
+        }
         Ok(match memory.capture(&owner, &source, &findings).await? {
             Captured::Stored(entries) => entries,
             Captured::Before => 0,
@@ -155,7 +164,7 @@ impl Remembering {
     async fn find(
         &self,
         messages: &[Quoted],
-        known: &[Entry],
+        known: &[StoredEntry],
         policy: &Policy,
         time_zone: TimeZone,
     ) -> Result<Vec<Finding>, RememberError> {
@@ -167,7 +176,7 @@ impl Remembering {
         let answer = self.model.complete(&prompt).await?;
         Ok(match answer.finish {
             Finish::ContentFilter => Vec::new(),
-            _ => capture::findings(&answer.text, known),
+            _ => capture::findings(&answer.text, messages, known),
         })
     }
 }

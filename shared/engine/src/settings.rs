@@ -23,7 +23,7 @@ pub use annals_model::settings::model_names;
 pub use tools::{ToolsConfig, ToolsSetting, admins};
 
 /// Settings of the agent's answers.
-pub const SETTINGS: [Setting; 10] = [
+pub const SETTINGS: [Setting; 11] = [
     Setting::optional("SYSTEM_PROMPT", "any text, sent verbatim with each question"),
     AGENTS_FOLDER,
     SESSION_MODE,
@@ -31,6 +31,7 @@ pub const SETTINGS: [Setting; 10] = [
     COMPACT_THRESHOLD,
     KEEP_RECENT,
     MEMORY,
+    MEMORY_APPROVAL,
     CAPTURE_GROUP_MEMORY,
     REPLY_QUIET,
     LIMITS,
@@ -57,8 +58,14 @@ const KEEP_RECENT: Setting = Setting::new(
 const MEMORY: Setting = Setting::new(
     "MEMORY",
     "on",
-    "`on`, `off`. `off` captures nothing (later neither), recalls nothing and offers no memory tools; `/memory`, \
-     `/forget` and `/v1/memory` still show and delete entries",
+    "`on`, `off`. `off` captures nothing (later neither), recalls nothing, offers no memory tools and lets the model search the \
+     chat's history only since the session's start; `/memory`, `/forget` and `/v1/memory` still show and delete entries",
+);
+const MEMORY_APPROVAL: Setting = Setting::new(
+    "MEMORY_APPROVAL",
+    "off",
+    "`off`, `on`. Under `on` the model is not given an entry that it made until an administrator approves it, in the console or \
+     by `POST /v1/memory/{id}/approve`",
 );
 const CAPTURE_GROUP_MEMORY: Setting = Setting::new(
     "CAPTURE_GROUP_MEMORY",
@@ -123,9 +130,12 @@ impl AgentConfig {
 
 /// Settings of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct MemoryConfig {
     /// `MEMORY`: if false, nothing is captured, recalled or offered as a tool. Existing entries are kept either way.
     pub is_on: bool,
+    /// `MEMORY_APPROVAL`: if true, an entry that a model made waits for an administrator.
+    pub needs_approval: bool,
     /// `CAPTURE_GROUP_MEMORY`: if true, groups have a memory too, not only people.
     pub groups: bool,
     /// `DM_SCOPE=user`: if true, links act, and the memory of an identity is that of the Person it is linked to.
@@ -140,6 +150,7 @@ impl MemoryConfig {
         let groups = env.flag(&CAPTURE_GROUP_MEMORY)?;
         Ok(Self {
             is_on: memory_is_on(env)?,
+            needs_approval: env.choice(&MEMORY_APPROVAL, &[("off", false), ("on", true)])?,
             groups,
             links: dm_scope(env)? == DmScope::User,
             agents: agents(env)?.into(),
@@ -150,7 +161,7 @@ impl MemoryConfig {
 impl Default for MemoryConfig {
     fn default() -> Self {
         let agents = Agents::only("annals".into()).into();
-        Self { is_on: true, groups: false, links: false, agents }
+        Self { is_on: true, needs_approval: false, groups: false, links: false, agents }
     }
 }
 
@@ -281,5 +292,8 @@ mod tests {
             (Ok(false), Ok(MemoryConfig::default()))
         );
         assert_eq!(memory("no").unwrap_err(), "MEMORY must be one of: on, off");
+        let approval = |value| with(&[("MEMORY_APPROVAL", value)], MemoryConfig::from_env);
+        assert!(approval("on").unwrap().needs_approval && !approval("off").unwrap().needs_approval);
+        assert_eq!(approval("yes").unwrap_err(), "MEMORY_APPROVAL must be one of: off, on");
     }
 }

@@ -12,22 +12,23 @@
 //!
 //! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so
 //! a number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions; `memory/moving.rs`
-//! moves them to another owner.
+//! moves them to another owner; `memory/pending.rs` lists those that wait for approval.
 //!
-//! # Undoing changes by the agent's tools
+//! # Undoing changes by the agent
 //!
 //! ```json
-//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\n…", "earlier": "---\n…", "undoUntil": 1764404320000, …}
 //! {"pk": "memory:user:telegram-42", "sk": "entry#0000000004", "deletedAt": 1763799520000, "earlier": "---\n…", "undoUntil": 1764404320000, …}
 //! ```
 //!
-//! If a tool replaces or forgets an entry, the same write keeps the entry's earlier form beside it for [`UNDO_FOR`]:
-//! the one from before the tool's first change, so that a second change does not destroy it. Only [`Memory::undo`]
-//! restores it. It is in the same item, so a person's correction or deletion removes it in the same write. After that
-//! time it is not returned any more, and the next reader of its owner's entries deletes it.
+//! If the agent replaces an entry, a new entry supersedes it, and to undo that is to delete the new one. If a tool forgets an
+//! entry, the same write keeps it beside the deletion for [`UNDO_FOR`]. Only [`Memory::undo`] restores it. It is in the same
+//! item, so a person's correction or deletion removes it in the same write. After that time it is not returned any more, and
+//! the next reader of its owner's entries deletes it. Programs before entries superseded others kept a replaced form there,
+//! too.
 
 mod capture;
 mod moving;
+mod pending;
 
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ use annals_core::memory::entry::{Correction, Entry, StoredEntry};
 use annals_core::memory::id::EntryId;
 use annals_core::memory::owner::Owner;
 use annals_core::memory::section::{fitting, section};
+use annals_core::memory::validity::{Validity, validities};
 use annals_core::ranking::{Text, rank};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
@@ -47,6 +49,7 @@ use crate::history::item::{integer, text};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
 use crate::history::{History, Meter, TableError};
 pub use capture::{Captured, Saved};
+pub use pending::{MAX_PENDING, Pending};
 
 /// Maximum number of an owner's newest entries that are ranked for a message, so that the cost of a turn has a bound.
 pub const MAX_RECALLED_FROM: usize = 200;
@@ -71,7 +74,7 @@ pub struct Memory {
 /// All entries of an owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// The entries, in order of creation.
+    /// The entries, in order of creation, valid or not.
     pub kept: Vec<StoredEntry>,
     /// The changes that can be undone, in the same order.
     pub undoable: Vec<Undoable>,
@@ -86,8 +89,19 @@ pub struct Undoable {
     pub earlier: StoredEntry,
     /// True if it was forgotten, and not replaced.
     pub is_forgotten: bool,
+    /// Number of the entry that superseded it; `None` also if it was replaced in place.
+    pub superseded_by: Option<u32>,
     /// Time until which it can be undone.
     pub until: Timestamp,
+}
+
+/// An entry that [`Memory::recall`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recollection {
+    /// The entry.
+    pub stored: StoredEntry,
+    /// Its validity.
+    pub validity: Validity,
 }
 
 /// The result of a deletion.
@@ -126,12 +140,17 @@ impl Memory {
         Self { table: history.table().clone(), clock: history.clock().clone() }
     }
 
+    /// Returns the current time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// Returns the sum of the capacity that the table's operations consume.
     pub fn meter(&self) -> &Meter {
         self.table.meter()
     }
 
-    /// Returns the entries of `owner` that fit `query` best, as a section for the system part of at most `token_budget`
+    /// Returns the valid entries of `owner` that fit `query` best, as a section for the system part of at most `token_budget`
     /// tokens, `None` if there are none, or none fits; and the time zone. One query, eventually consistent.
     pub async fn recall_section(
         &self,
@@ -139,49 +158,41 @@ impl Memory {
         query: &str,
         token_budget: u32,
     ) -> Result<(Option<String>, Option<TimeZone>), MemoryError> {
-        let (entries, time_zone) = self.recall_with_zone(owner, query, token_budget).await?;
-        Ok((section(&entries), time_zone))
+        let (mut newest_first, time_zone) = self.newest(owner).await?;
+        let now = self.clock.now();
+        newest_first.retain(|found| !found.validity.is_past(now));
+        let ranked = ranked(newest_first, query).into_iter().map(|found| found.stored).collect();
+        Ok((section(&fitting(ranked, token_budget)), time_zone))
     }
 
-    /// Returns the entries of [`recall_section`](Memory::recall_section): those that share words with `query`, the best
-    /// first, then the others, the newest first; as many as fit. Only the newest [`MAX_RECALLED_FROM`] entries are
-    /// read.
+    /// Returns entries of `owner`, also past ones: those that share words with `query`, the best first, then the others, the
+    /// newest first; as many as fit. Only the newest [`MAX_RECALLED_FROM`] entries are read.
     pub async fn recall(
         &self,
         owner: &Owner,
         query: &str,
         token_budget: u32,
-    ) -> Result<Vec<StoredEntry>, MemoryError> {
-        Ok(self.recall_with_zone(owner, query, token_budget).await?.0)
+    ) -> Result<Vec<Recollection>, MemoryError> {
+        let ranked = ranked(self.newest(owner).await?.0, query);
+        let fitting = fitting(ranked.iter().map(|found| found.stored.clone()).collect(), token_budget);
+        let fits = |found: &Recollection| fitting.iter().any(|stored| stored.number == found.stored.number);
+        Ok(ranked.into_iter().filter(fits).collect())
     }
 
-    async fn recall_with_zone(
-        &self,
-        owner: &Owner,
-        query: &str,
-        token_budget: u32,
-    ) -> Result<(Vec<StoredEntry>, Option<TimeZone>), MemoryError> {
+    /// Returns the newest [`MAX_RECALLED_FROM`] entries of `owner` without those that wait for approval, the newest first;
+    /// and the time zone. Entries that supersede one are newer, so validity is that of all entries.
+    async fn newest(&self, owner: &Owner) -> Result<(Vec<Recollection>, Option<TimeZone>), MemoryError> {
         let span = Span { newest_first: true, limit: Some(MAX_RECALLED_FROM + 1), ..entries_and_zone() };
         let mut items = self.table.query_eventually(&owner.partition(), &span).await?;
         let time_zone = items.first().and_then(zone_of);
         items.retain(|item| number_of(item).is_some());
         items.truncate(MAX_RECALLED_FROM);
         self.purge(owner, &items).await?;
-        let newest_first: Vec<StoredEntry> = items.iter().filter_map(|item| kept(owner, item)).collect();
-        if newest_first.is_empty() {
-            return Ok((newest_first, time_zone));
-        }
-        let texts = newest_first.iter().map(|StoredEntry { entry, .. }| Text {
-            text: &entry.text,
-            sender: None,
-            at: Some(entry.created),
-        });
-        let texts: Vec<Text<'_>> = texts.collect();
-        let best = rank(query, &texts);
-        let mut left: Vec<Option<StoredEntry>> = newest_first.into_iter().map(Some).collect();
-        let mut ranked: Vec<StoredEntry> = best.iter().filter_map(|place| left[*place].take()).collect();
-        ranked.extend(left.into_iter().flatten());
-        Ok((fitting(ranked, token_budget), time_zone))
+        let mut newest_first: Vec<StoredEntry> = items.iter().filter_map(|item| kept(owner, item)).collect();
+        newest_first.retain(|stored| !stored.entry.is_pending);
+        let validities = validities(&newest_first);
+        let found = newest_first.into_iter().zip(validities);
+        Ok((found.map(|(stored, validity)| Recollection { stored, validity }).collect(), time_zone))
     }
 
     /// Returns the time zone that `owner` has chosen. One read.
@@ -206,11 +217,12 @@ impl Memory {
         let items = self.table.query(&owner.partition(), &entries_and_zone()).await?;
         self.purge(owner, &items).await?;
         let now = self.clock.now();
-        Ok(Overview {
-            time_zone: items.last().and_then(zone_of),
-            kept: items.iter().filter_map(|item| kept(owner, item)).collect(),
-            undoable: items.iter().filter_map(|item| undoable(owner, item, now)).collect(),
-        })
+        let kept: Vec<StoredEntry> = items.iter().filter_map(|item| kept(owner, item)).collect();
+        let mut undoable: Vec<Undoable> =
+            items.iter().filter_map(|item| undoable(owner, item, now)).collect();
+        undoable.extend(superseded(&kept, now));
+        undoable.sort_by_key(|undoable| undoable.earlier.number);
+        Ok(Overview { time_zone: items.last().and_then(zone_of), kept, undoable })
     }
 
     /// Deletes the earlier forms among `items` that can no longer be restored. One write for each.
@@ -261,98 +273,81 @@ impl Memory {
                     _ => "attribute_not_exists(markdown) AND earlier = :old",
                 })
                 .bind(":old", string(text(&item, is).unwrap_or_default()));
-            if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
+            if let Written::Done(item) = self.table.update(&pk, &sk, update).await? {
+                self.list_pending(&id.owner, &item).await?;
                 return Ok(Some(StoredEntry { number, entry }));
             }
         }
         Err(MemoryError::Contended)
     }
 
-    /// Replaces an entry for the agent, with the results of the tools `outside` in view; its earlier form is kept for
-    /// [`UNDO_FOR`]. Returns it, or `None` if there is none. One read and one write; no write if the text is the same.
-    pub async fn replace(
-        &self,
-        id: &EntryId,
-        correction: &Correction,
-        outside: &[String],
-    ) -> Result<Option<StoredEntry>, MemoryError> {
-        let now = self.clock.now();
-        let changed = |entry: &Entry| Some(correction.apply_of_agent(entry, outside, now));
-        Ok(match self.change(id, changed).await? {
-            Changed::Now(kept) => Some(*kept),
-            Changed::Before | Changed::Unknown => None,
-        })
-    }
-
     /// Forgets an entry for the agent; it can be restored for [`UNDO_FOR`]. Safe to repeat. One read and one write.
     pub async fn set_aside(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
-        Ok(match self.change(id, |_| None).await? {
-            Changed::Now(_) => Deleted::Now,
-            Changed::Before => Deleted::Before,
-            Changed::Unknown => Deleted::Unknown,
-        })
-    }
-
-    /// Changes an entry to the result of `change`, or deletes it if that is `None`, and keeps its earlier form.
-    async fn change(
-        &self,
-        id: &EntryId,
-        change: impl Fn(&Entry) -> Option<Entry>,
-    ) -> Result<Changed, MemoryError> {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         for _ in 0..MAX_ATTEMPTS {
-            let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(Changed::Unknown) };
-            let Some(StoredEntry { number: nth, entry }) = kept(&id.owner, &item) else {
-                return Ok(Changed::Before);
-            };
-            let new = change(&entry);
-            if new.as_ref().is_some_and(|new| new.text == entry.text) {
-                return Ok(Changed::Now(Box::new(StoredEntry { number: nth, entry })));
-            }
+            let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(Deleted::Unknown) };
+            let Some(document) = text(&item, "markdown") else { return Ok(Deleted::Before) };
             let now = self.clock.now();
-            let old = text(&item, "markdown").unwrap_or_default();
             let first = undoable(&id.owner, &item, now).and_then(|_| text(&item, "earlier"));
             let update = Update::default()
-                .set("earlier", string(first.unwrap_or(old)))
+                .set("earlier", string(first.unwrap_or(document)))
                 .set("undoUntil", number(now.plus(UNDO_FOR)))
+                .set("deletedAt", number(now))
+                .remove(["markdown"])
                 .when("markdown = :old")
-                .bind(":old", string(old));
-            let update = match &new {
-                Some(new) => update.set("markdown", string(new.render())),
-                None => update.set("deletedAt", number(now)).remove(["markdown"]),
-            };
+                .bind(":old", string(document));
             if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
-                return Ok(Changed::Now(Box::new(StoredEntry { number: nth, entry: new.unwrap_or(entry) })));
+                return Ok(Deleted::Now);
             }
         }
         Err(MemoryError::Contended)
     }
 
-    /// Restores the form that an entry had before the agent's tools replaced or forgot it; returns it, or `None` if
-    /// there is nothing to undo. One read and one write.
+    /// Undoes what the agent did to an entry: restores one that a tool forgot, and deletes the one that superseded it, whose
+    /// number is accepted, too.
+    /// Returns the entry as it is valid again, or `None` if there is nothing to undo. A query and one or two writes.
     pub async fn undo(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
+        let overview = self.overview(&id.owner).await?;
+        let by_earlier = |undoable: &&Undoable| undoable.earlier.number == id.number;
+        let by_newer = |undoable: &&Undoable| undoable.superseded_by == Some(id.number);
+        let all = &overview.undoable;
+        let Some(undoable) = all.iter().find(by_earlier).or_else(|| all.iter().find(by_newer)).cloned()
+        else {
+            return Ok(None);
+        };
+        if let Some(number) = undoable.superseded_by {
+            self.delete(&EntryId { owner: id.owner.clone(), number }).await?;
+            return Ok(Some(undoable.earlier));
+        }
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(None) };
-        let Some(undoable) = undoable(&id.owner, &item, self.clock.now()) else { return Ok(None) };
+        let Some(earlier) = text(&item, "earlier") else { return Ok(None) };
         let update = Update::default()
-            .set("markdown", string(text(&item, "earlier").unwrap_or_default()))
+            .set("markdown", string(earlier))
             .remove(["earlier", "undoUntil", "deletedAt"])
             .when("earlier = :markdown");
         Ok(match self.table.update(&pk, &sk, update).await? {
-            Written::Done(_) => Some(undoable.earlier),
+            Written::Done(item) => {
+                self.list_pending(&id.owner, &item).await?;
+                Some(undoable.earlier)
+            }
             Written::Refused(_) => None,
         })
     }
 
     /// Deletes an entry for a person: its text and any earlier form are removed, and its number is not used again. Safe
-    /// to repeat. One write.
+    /// to repeat. One write, and one more if it waited for approval.
     pub async fn delete(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
         let update = Update::default()
             .set("deletedAt", number(self.clock.now()))
             .remove(["markdown", "earlier", "undoUntil"])
             .when("attribute_exists(markdown) OR attribute_exists(earlier)");
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
-        Ok(match self.table.update(&pk, &sk, update).await? {
+        let written = self.table.update(&pk, &sk, update).await?;
+        if pending::waits(written.item()) {
+            self.unlist(id).await?;
+        }
+        Ok(match written {
             Written::Done(_) => Deleted::Now,
             Written::Refused(item) if item.is_empty() => Deleted::Unknown,
             Written::Refused(_) => Deleted::Before,
@@ -364,6 +359,7 @@ impl Memory {
     pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
         let Overview { kept, undoable, .. } = self.overview(owner).await?;
         let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
+        self.unlist_all(&kept).await?;
         let pk = owner.partition();
         let keys = self.table.keys(&pk).await?;
         self.table.delete(&pk, keys).await?;
@@ -378,6 +374,7 @@ impl Memory {
         // Entries that the agent has forgotten count as well: they are deleted only now.
         kept.extend(undoable.into_iter().filter(|undoable| undoable.is_forgotten).map(|gone| gone.earlier));
         kept.retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
+        self.unlist_all(&kept).await?;
         for kept in &kept {
             self.delete(&kept.id()).await?;
         }
@@ -388,16 +385,6 @@ impl Memory {
         self.table.delete(&pk, keys).await?;
         Ok(kept.len())
     }
-}
-
-/// The result of a change by the agent.
-enum Changed {
-    /// The entry as it is now, or if it was forgotten, as it was.
-    Now(Box<StoredEntry>),
-    /// The entry was deleted before.
-    Before,
-    /// No entry ever had this id.
-    Unknown,
 }
 
 /// Returns the span of all entries of an owner, in order.
@@ -431,7 +418,38 @@ fn until_of(item: &Item) -> Option<Timestamp> {
 fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
     let until = until_of(item).filter(|until| *until > now)?;
     let is_forgotten = !item.contains_key("markdown");
-    Some(Undoable { earlier: entry_of(owner, item, "earlier")?, is_forgotten, until })
+    Some(Undoable { earlier: entry_of(owner, item, "earlier")?, is_forgotten, superseded_by: None, until })
+}
+
+/// Returns the entries among `kept` that others have superseded, as long as that can be undone at `now`.
+fn superseded(kept: &[StoredEntry], now: Timestamp) -> impl Iterator<Item = Undoable> {
+    let by_number = |number: u32| kept.iter().find(move |stored| stored.number == number);
+    validities(kept).into_iter().zip(kept).filter_map(move |(validity, stored)| {
+        let newer = by_number(validity.superseded_by?)?;
+        let until = newer.entry.created.plus(UNDO_FOR);
+        // What it superseded only since that had superseded others does not come back alone.
+        let is_last = newer.entry.supersedes.first() == Some(&stored.number);
+        // A person who has corrected the new one wants it.
+        let is_of_agent = newer.entry.updated.is_none();
+        let earlier = stored.clone();
+        let undoable = Undoable { earlier, is_forgotten: false, superseded_by: Some(newer.number), until };
+        (is_last && is_of_agent && until > now).then_some(undoable)
+    })
+}
+
+/// Returns `newest_first` in the order of [`Memory::recall`].
+fn ranked(newest_first: Vec<Recollection>, query: &str) -> Vec<Recollection> {
+    let texts = newest_first.iter().map(|Recollection { stored: StoredEntry { entry, .. }, .. }| Text {
+        text: &entry.text,
+        sender: None,
+        at: Some(entry.created),
+    });
+    let texts: Vec<Text<'_>> = texts.collect();
+    let best = rank(query, &texts);
+    let mut left: Vec<Option<Recollection>> = newest_first.into_iter().map(Some).collect();
+    let mut ranked: Vec<Recollection> = best.iter().filter_map(|place| left[*place].take()).collect();
+    ranked.extend(left.into_iter().flatten());
+    ranked
 }
 
 /// Returns the entry of `item`, unless it was deleted.

@@ -5,6 +5,7 @@ use std::iter;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
+use annals_core::sort_key::SortKey;
 use annals_core::terms::query_terms;
 use annals_core::{sender, tokens};
 use annals_model::Tool;
@@ -48,16 +49,17 @@ pub(crate) fn tool() -> Tool {
     }
 }
 
-/// Carries out a call with `input` in one `line` of `chat`; the model sees the messages `in_view` already.
+/// Carries out a call with `input` in one `line` of `chat`, in its messages `since` one of them; the model sees the messages
+/// `in_view` already.
 pub(crate) async fn search(
     history: &History,
     chat: &ChatKey,
-    line: Option<&str>,
+    (line, since): (Option<&str>, Option<&SortKey>),
     in_view: &[String],
     input: &Value,
 ) -> Output {
     let query = query_of(input)?;
-    let search = Search { line: Some(line), without: in_view, ..Search::new(&query, MAX_HITS) };
+    let search = Search { line: Some(line), since, without: in_view, ..Search::new(&query, MAX_HITS) };
     match history.search(chat, &search).await {
         Ok(Found { hits, is_partial }) => {
             let messages = shown(&hits, in_view, &query);

@@ -1,11 +1,11 @@
 //! `memory_search`, `memory_save` and `memory_forget`: notes that are kept beyond a session, about the one person who speaks,
 //! or the group, and nobody else. Offered in the turns that recall memory, by the same rule.
 
-use annals_core::memory::capture::MAX_FINDING_CHARS;
+use annals_core::memory::capture::{MAX_FINDING_CHARS, supersedes};
 use annals_core::memory::entry::clean;
-use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Owner, Source, StoredEntry};
+use annals_core::memory::{EntryId, EntryKind, Finding, Owner, Source, StoredEntry};
 use annals_model::Tool;
-use annals_store::memory::{Deleted, Memory, MemoryError, Saved};
+use annals_store::memory::{Deleted, Memory, MemoryError, Recollection, Saved};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
@@ -32,14 +32,16 @@ pub(crate) struct Notes {
     owner: Owner,
     /// The messages that the turn answers: the source of its entries.
     source: Source,
+    /// True if what is saved waits for an administrator.
+    needs_approval: bool,
     /// One call at a time, in the order that the model made them.
     turn: Mutex<()>,
 }
 
 impl Notes {
     /// Returns the memory of `owner` for the turn that answers `source`.
-    pub(crate) fn new(memory: Memory, owner: Owner, source: Source) -> Self {
-        Self { memory, owner, source, turn: Mutex::new(()) }
+    pub(crate) fn new(memory: Memory, owner: Owner, source: Source, needs_approval: bool) -> Self {
+        Self { memory, owner, source, needs_approval, turn: Mutex::new(()) }
     }
 
     /// Carries out a call, the `nth` of its tool in the reply, with results of the tools `outside` in view. Returns `None` if
@@ -70,7 +72,7 @@ impl Notes {
             Err(problem) => return Ok(Err(problem)),
         };
         let found = self.memory.recall(&self.owner, &query, FOUND_TOKENS).await?;
-        Ok(Ok(json!({"notes": found.iter().map(as_json).collect::<Vec<_>>()})))
+        Ok(Ok(json!({"notes": found.iter().map(found_as_json).collect::<Vec<_>>()})))
     }
 
     /// Saves a note. It is numbered by its call in the whole reply, whatever the results of earlier calls: so a repeated turn
@@ -84,51 +86,31 @@ impl Notes {
                 "\"text\" must have 1 to {MAX_FINDING_CHARS} characters, and has {length}"
             )));
         }
-        if let Some(replaces) = number_of(input, "replaces") {
-            return self.replace(replaces, nth, &text, outside).await;
-        }
         let kind = input.get("type").and_then(Value::as_str).and_then(EntryKind::named);
-        let kind = kind.unwrap_or(EntryKind::Note);
-        let finding = Finding { kind, text, outside: outside.to_vec() };
+        let mut finding = Finding::new(kind.unwrap_or(EntryKind::Note), text);
+        finding.outside = outside.to_vec();
+        finding.is_pending = self.needs_approval;
+        let replaces = number_of(input, "replaces");
+        if let Some(number) = replaces {
+            let id = EntryId { owner: self.owner.clone(), number };
+            let Some(old) = self.memory.get(&id).await? else { return Ok(Err(no_such(number))) };
+            finding.supersedes = supersedes(&old);
+            finding.kind = kind.unwrap_or(old.entry.kind);
+            // The new text may be based on the old one.
+            let read = old.entry.outside.into_iter().filter(|tool| !outside.contains(tool));
+            finding.outside.extend(read);
+        }
         Ok(match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
-            Saved::Now(kept) => Ok(json!({"saved": as_json(&kept)})),
+            Saved::Now(kept) => Ok(match replaces {
+                Some(number) => json!({"saved": as_json(&kept), "undo": undo(number)}),
+                None => json!({"saved": as_json(&kept)}),
+            }),
             Saved::Before(kept) => Ok(json!({"alreadyKept": as_json(&kept)})),
             Saved::Deleted => Err(DELETED_SINCE.into()),
-        })
-    }
-
-    /// Replaces a note. One from another chat is set aside and saved again, so that it goes when this chat is forgotten.
-    async fn replace(
-        &self,
-        number: u32,
-        nth: u32,
-        text: &str,
-        outside: &[String],
-    ) -> Result<Output, MemoryError> {
-        let id = EntryId { owner: self.owner.clone(), number };
-        if let Some(StoredEntry { entry, .. }) = self.memory.get(&id).await?
-            && entry.source.as_ref().is_none_or(|source| source.chat != self.source.chat)
-        {
-            let mut read = outside.to_vec();
-            read.extend(entry.outside.into_iter().filter(|tool| !outside.contains(tool)));
-            let finding = Finding { kind: entry.kind, text: text.to_owned(), outside: read };
-            match self.memory.save(&self.owner, &self.source, nth, &finding).await? {
-                // It differs from the entry in case or punctuation alone, and so was found to be there already.
-                Saved::Before(kept) if kept.number == number => {}
-                Saved::Now(kept) | Saved::Before(kept) => {
-                    self.memory.set_aside(&id).await?;
-                    return Ok(Ok(json!({"saved": as_json(&kept), "undo": undo(number)})));
-                }
-                Saved::Deleted => return Ok(Err(DELETED_SINCE.into())),
+            Saved::Superseded(newer) => {
+                Err(format!("that note was superseded by number {newer}; replace that one"))
             }
-        }
-        let correction = match Correction::of_text(text) {
-            Ok(correction) => correction,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
-        let replaced = self.memory.replace(&id, &correction, outside).await?;
-        let saved = |kept: StoredEntry| json!({"saved": as_json(&kept), "undo": undo(number)});
-        Ok(replaced.map(saved).ok_or_else(|| no_such(number)))
+        })
     }
 
     async fn forget(&self, input: &Value) -> Result<Output, MemoryError> {
@@ -163,7 +145,8 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
             SEARCH,
             format!(
                 "Searches the notes that are kept about {whose} across conversations. The notes that you are given are \
-                     those that fit best; this finds the others, and says the number of each."
+                     those that fit best; this finds the others, and says the number of each. One with validUntil in the past \
+                     holds no longer."
             ),
             json!({"query": {"type": "string", "description": "the words to look for"}}),
             &["query"],
@@ -177,7 +160,7 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
             json!({
                 "text": {"type": "string", "description": "one sentence that can be understood on its own; days as dates, not as yesterday or tomorrow"},
                 "type": {"enum": kinds},
-                "replaces": {"type": "integer", "description": "the number of a note that this corrects, if it does"},
+                "replaces": {"type": "integer", "description": "the number of a note that this corrects or ends, if it does"},
             }),
             &["text"],
         ),
@@ -206,11 +189,25 @@ fn undo(number: u32) -> String {
     format!("/memory undo {number}")
 }
 
+fn found_as_json(Recollection { stored, validity }: &Recollection) -> Value {
+    let mut entry = as_json(stored);
+    if let Some(to) = validity.to {
+        entry["validUntil"] = to.rfc3339()[..10].into();
+    }
+    if let Some(number) = validity.superseded_by {
+        entry["supersededBy"] = number.into();
+    }
+    entry
+}
+
 fn as_json(kept: &StoredEntry) -> Value {
-    let day = kept.entry.updated.unwrap_or(kept.entry.created).rfc3339();
+    let day = kept.entry.updated.unwrap_or(kept.entry.valid_from()).rfc3339();
     let mut entry = json!({"number": kept.number, "type": kept.entry.kind.as_str(), "since": &day[..10], "text": kept.entry.text});
     if !kept.entry.outside.is_empty() {
         entry["savedAfterReading"] = kept.entry.outside.clone().into();
+    }
+    if kept.entry.is_pending {
+        entry["waitsForApproval"] = true.into();
     }
     entry
 }

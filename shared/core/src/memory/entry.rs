@@ -10,20 +10,31 @@
 //! created: 2025-11-21T22:58:40.000Z
 //! updated: 2025-11-23T08:00:00.000Z
 //! outside: ["shop/lookup"]
+//! supersedes: [2,1]
+//! earlierForms: [{"type":"preference","text":"Wants temperatures in Kelvin.","until":1763884800000}]
+//! state: pending
 //! ---
 //!
 //! Wants temperatures in Celsius.
 //! ```
 //!
 //! An entry of a group has `scope: chat` and `chat: "<ChatKey>"` instead of `person`. `updated` is present only if the
-//! entry was corrected, `outside` only if results of outside tools were in the context when it was saved. Unknown keys
-//! are ignored.
+//! entry was corrected, `outside` only if results of outside tools were in the context when it was saved, `state` only
+//! until an administrator has approved it. Unknown keys are ignored.
+//!
+//! # Validity
+//!
+//! An entry is valid from the time at which it was said ([`Entry::valid_from`]) until a newer one supersedes it, or its
+//! [term](EntryKind::term) ends. Only the newer entry stores that, in `supersedes`: one write replaces, so no crash
+//! leaves half of it, and without the newer entry the older one is valid again. [`crate::memory::validity`] computes the
+//! rest.
 //!
 //! The front matter is YAML that every reader of such documents accepts: a fixed set of lines whose values are plain
 //! words or JSON, which is a subset of YAML. So no YAML library is needed for writing or reading it.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,6 +46,9 @@ use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// Maximum number of characters of a text that a person gives.
 pub const MAX_TEXT_CHARS: usize = 4000;
+
+/// Maximum number of earlier forms that an entry keeps.
+pub const MAX_EARLIER_FORMS: usize = 3;
 
 /// A fact worth keeping.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,8 +66,27 @@ pub struct Entry {
     /// Outside tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry, and
     /// which may have induced it to. A correction by a person clears the list.
     pub outside: Vec<String>,
+    /// Numbers of the owner's entries that are not valid any more since this one is: the one that it replaces first, then
+    /// those that had been replaced before.
+    pub supersedes: Vec<u32>,
+    /// Texts that it had before corrections, the newest [`MAX_EARLIER_FORMS`], in order.
+    pub earlier_forms: Vec<EarlierForm>,
+    /// True until an administrator has approved it, under `MEMORY_APPROVAL=on`.
+    pub is_pending: bool,
     /// Text in Markdown, cleaned by [`clean`].
     pub text: String,
+}
+
+/// A text that an entry had before a correction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EarlierForm {
+    /// Type of the entry at that time.
+    #[serde(rename = "type")]
+    pub kind: EntryKind,
+    /// The text.
+    pub text: String,
+    /// Time of the correction.
+    pub until: Timestamp,
 }
 
 /// An entry with its number, as it is stored.
@@ -103,6 +136,18 @@ impl EntryKind {
         }
     }
 
+    /// Returns the time for which an entry of this type stays valid after its last date; `None` is for ever.
+    ///
+    /// A task that nobody has spoken of for a quarter is done or dropped, and a note is what fits no lasting type. Facts,
+    /// preferences and decisions end only when a newer entry supersedes them.
+    pub fn term(self) -> Option<Duration> {
+        match self {
+            Self::Fact | Self::Preference | Self::Decision => None,
+            Self::Task => Some(Duration::from_hours(90 * 24)),
+            Self::Note => Some(Duration::from_hours(180 * 24)),
+        }
+    }
+
     /// Returns the type with this name, in any case.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name.trim()))
@@ -139,6 +184,27 @@ impl Source {
     pub fn session_id(chat: &ChatKey, start: Timestamp) -> String {
         format!("{}-{start}", chat.session_id())
     }
+
+    /// Returns the `passage` of this part.
+    #[must_use]
+    pub fn at(&self, passage: Passage) -> Self {
+        let Passage { from_id, to_id, from, to } = passage;
+        Self { session: self.session.clone(), chat: self.chat.clone(), from_id, to_id, from, to }
+    }
+}
+
+/// Messages of one Session, from one to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Passage {
+    /// The id of the first message.
+    pub from_id: MessageId,
+    /// The id of the last message.
+    pub to_id: MessageId,
+    /// Key of the first message.
+    pub from: SortKey,
+    /// Key of the last message.
+    pub to: SortKey,
 }
 
 /// A document is not a valid entry.
@@ -176,6 +242,18 @@ impl Entry {
         if !self.outside.is_empty() {
             lines.push(format!("outside: {}", Value::from(self.outside.clone())));
         }
+        if !self.supersedes.is_empty() {
+            lines.push(format!("supersedes: {}", Value::from(self.supersedes.clone())));
+        }
+        if !self.earlier_forms.is_empty() {
+            lines.push(format!(
+                "earlierForms: {}",
+                serde_json::to_string(&self.earlier_forms).unwrap_or_default()
+            ));
+        }
+        if self.is_pending {
+            lines.push(format!("state: {PENDING}"));
+        }
         format!("---\n{}\n---\n\n{}\n", lines.join("\n"), self.text)
     }
 
@@ -199,10 +277,25 @@ impl Entry {
             created: time("created").ok_or(EntryError::Field("created"))?,
             updated: time("updated"),
             outside: value("outside").and_then(|list| serde_json::from_str(list).ok()).unwrap_or_default(),
+            supersedes: value("supersedes")
+                .and_then(|list| serde_json::from_str(list).ok())
+                .unwrap_or_default(),
+            earlier_forms: value("earlierForms")
+                .and_then(|list| serde_json::from_str(list).ok())
+                .unwrap_or_default(),
+            is_pending: value("state").is_some_and(|state| state == PENDING),
             text,
         })
     }
+
+    /// Returns the time at which it was said: that of the last message of its source.
+    pub fn valid_from(&self) -> Timestamp {
+        self.source.as_ref().map_or(self.created, |source| source.to.ts())
+    }
 }
+
+/// Value of `state` in the front matter.
+const PENDING: &str = "pending";
 
 /// A change of an entry's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,23 +344,22 @@ impl Correction {
         Ok(Self { kind, ..Self::of_text(&text)? })
     }
 
-    /// Returns `entry` as corrected by a person at `now`.
+    /// Returns `entry` as corrected by a person at `now`, with its text so far among the earlier forms.
     pub fn apply(&self, entry: &Entry, now: Timestamp) -> Entry {
+        let kind = self.kind.unwrap_or(entry.kind);
+        let mut earlier_forms = entry.earlier_forms.clone();
+        if (kind, &self.text) != (entry.kind, &entry.text) {
+            earlier_forms.push(EarlierForm { kind: entry.kind, text: entry.text.clone(), until: now });
+            earlier_forms.drain(..earlier_forms.len().saturating_sub(MAX_EARLIER_FORMS));
+        }
         Entry {
-            kind: self.kind.unwrap_or(entry.kind),
+            kind,
             text: self.text.clone(),
             updated: Some(now),
             outside: Vec::new(),
+            earlier_forms,
             ..entry.clone()
         }
-    }
-
-    /// Returns `entry` as changed by the agent at `now`, with results of the tools `outside` in the context. Tools
-    /// already in the list are kept, since the new text may be based on the old one.
-    pub fn apply_of_agent(&self, entry: &Entry, outside: &[String], now: Timestamp) -> Entry {
-        let mut known = entry.outside.clone();
-        known.extend(outside.iter().filter(|tool| !entry.outside.contains(tool)).cloned());
-        Entry { outside: known, ..self.apply(entry, now) }
     }
 }
 

@@ -42,7 +42,7 @@ fn head(owner: &Owner) -> &'static str {
 /// Returns `- [preference, 2025-11-21] Wants temperatures in Celsius.` Further lines are indented, so that no text can
 /// look like several entries.
 fn line(entry: &Entry) -> String {
-    let day = entry.updated.unwrap_or(entry.created).rfc3339();
+    let day = entry.updated.unwrap_or(entry.valid_from()).rfc3339();
     // Unicode has further line breaks.
     let text = entry.text.replace(['\n', '\u{2028}', '\u{2029}'], "\n  ");
     format!("- [{}, {}] {text}", entry.kind, &day[..10])
@@ -62,6 +62,9 @@ mod tests {
             created: Timestamp::from_secs(1_763_765_920),
             updated: None,
             outside: Vec::new(),
+            supersedes: Vec::new(),
+            earlier_forms: Vec::new(),
+            is_pending: false,
             text: text.into(),
         };
         StoredEntry { number, entry }

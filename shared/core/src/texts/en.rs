@@ -1,10 +1,12 @@
 //! English.
 
-use super::{CommandOption, FilesNotShown, NotShown, Spending, TerminalText, Texts, Whose, thousands};
+use super::{
+    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, TerminalText, Texts, Whose,
+    thousands,
+};
 use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota, Scope};
 use crate::media::Unseen;
-use crate::memory::EntryKind;
 use crate::record::Channel;
 use crate::time_zone::TimeZone;
 
@@ -283,9 +285,17 @@ impl Texts for En {
     fn nothing_up_to(&self, number: u32) -> String {
         format!("There is nothing up to number {number}. /memory lists the newest.")
     }
-    fn entry(&self, text: &str, kind: EntryKind, tools: Option<&str>) -> String {
+    fn entry(&self, entry: &EntryDescription<'_>) -> String {
+        let EntryDescription { text, kind, said, day, until, is_pending, tools } = entry;
+        let said = match said {
+            Some(SaidIn::ThisChat) => "here, ",
+            Some(SaidIn::On(channel)) => &format!("on {channel}, "),
+            None => "",
+        };
+        let until = until.map(|until| format!("; valid until {until}")).unwrap_or_default();
+        let pending = if *is_pending { "; not used until an administrator approves it" } else { "" };
         let outside = tools.map(|tools| format!("; saved after reading {tools}")).unwrap_or_default();
-        format!("{text} ({}{outside})", kind.as_str())
+        format!("{text} ({kind}; {said}{day}{until}{pending}{outside})")
     }
     fn older_entries(&self, number: u32) -> String {
         format!("Older ones: /memory {number}")

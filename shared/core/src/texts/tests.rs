@@ -168,7 +168,20 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         add!(limit_reached(&quota, words), limit_near(&quota), limit_left(&quota));
     }
     for kind in EntryKind::ALL {
-        add!(entry(words, kind, None), entry(words, kind, Some(tool)));
+        let plain = EntryDescription {
+            text: words,
+            kind,
+            said: None,
+            day: words,
+            until: None,
+            is_pending: false,
+            tools: None,
+        };
+        add!(entry(&plain));
+        for said in [SaidIn::ThisChat, SaidIn::On("Telegram")] {
+            let (until, tools) = (Some(words.as_str()), Some(tool.as_str()));
+            add!(entry(&EntryDescription { said: Some(said), until, is_pending: true, tools, ..plain }));
+        }
     }
     let channels =
         [Channel::Telegram, Channel::Lark, Channel::Discord, Channel::Http, Channel::Web, Channel::Terminal];

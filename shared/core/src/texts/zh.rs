@@ -1,6 +1,9 @@
 //! 简体中文: Chinese, in simplified characters.
 
-use super::{CommandOption, FilesNotShown, NotShown, Spending, TerminalText, Texts, Whose, thousands};
+use super::{
+    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, TerminalText, Texts, Whose,
+    thousands,
+};
 use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota, Scope};
 use crate::media::Unseen;
@@ -273,7 +276,15 @@ impl Texts for Zh {
     fn nothing_up_to(&self, number: u32) -> String {
         format!("编号 {number} 及之前没有内容。/memory 会列出最新的。")
     }
-    fn entry(&self, text: &str, kind: EntryKind, tools: Option<&str>) -> String {
+    fn entry(&self, entry: &EntryDescription<'_>) -> String {
+        let EntryDescription { text, kind, said, day, until, is_pending, tools } = entry;
+        let said = match said {
+            Some(SaidIn::ThisChat) => "本会话，",
+            Some(SaidIn::On(channel)) => &format!("{channel}，"),
+            None => "",
+        };
+        let until = until.map(|until| format!("；有效至 {until}")).unwrap_or_default();
+        let pending = if *is_pending { "；管理员批准后才会使用" } else { "" };
         let kind = match kind {
             EntryKind::Fact => "事实",
             EntryKind::Preference => "偏好",
@@ -282,7 +293,7 @@ impl Texts for Zh {
             EntryKind::Note => "备注",
         };
         let outside = tools.map(|tools| format!("；读取 {tools} 之后保存")).unwrap_or_default();
-        format!("{text}（{kind}{outside}）")
+        format!("{text}（{kind}；{said}{day}{until}{pending}{outside}）")
     }
     fn older_entries(&self, number: u32) -> String {
         format!("更早的：/memory {number}")

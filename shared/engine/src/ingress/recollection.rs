@@ -5,14 +5,16 @@
 //! that person can read the list too.
 
 use annals_channel::settings::DmScope;
-use annals_core::chat_key::Place;
+use annals_core::chat_key::{ChatKey, Place};
 use annals_core::draft::Draft;
 use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
+use annals_core::memory::validity::{Validity, validities};
 use annals_core::record::{Channel, Details};
-use annals_core::texts::{Texts, Whose};
+use annals_core::sort_key::Timestamp;
+use annals_core::texts::{EntryDescription, SaidIn, Texts, Whose};
 use annals_core::time_zone::TimeZone;
 use annals_store::history::{Cursor, MAX_PAGE, Position};
 use annals_store::memory::{Deleted, Overview, Undoable};
@@ -39,11 +41,12 @@ impl Ingress {
     ) -> Result<String, IngressError> {
         let Some(owner) = self.owner(draft).await? else { return Ok(texts.no_memory_here().into()) };
         let overview = self.memory.overview(&owner).await?;
+        let view = ListView { chat: &draft.chat, up_to, now: self.memory.now() };
         if self.memory_is_on {
-            return Ok(list(&owner, &overview, up_to, texts));
+            return Ok(list(&owner, &overview, &view, texts));
         }
         let is_empty = overview.kept.is_empty() && overview.undoable.is_empty();
-        let list = || format!("\n\n{}", list(&owner, &overview, up_to, texts));
+        let list = || format!("\n\n{}", list(&owner, &overview, &view, texts));
         Ok(format!("{}{}", texts.memory_is_off(), if is_empty { String::new() } else { list() }))
     }
 
@@ -58,7 +61,7 @@ impl Ingress {
         let Some(owner) = self.owner(draft).await? else { return Ok(texts.no_memory_here().into()) };
         let undone = self.memory.undo(&EntryId { owner, number }).await?;
         Ok(match undone {
-            Some(kept) => texts.undone(number, &shown(&kept)),
+            Some(kept) => texts.undone(kept.number, &shown(&kept)),
             None => texts.nothing_to_undo(number),
         })
     }
@@ -149,23 +152,34 @@ impl Ingress {
     }
 }
 
-fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>, texts: &dyn Texts) -> String {
+/// The part of a list that is shown, where and when.
+struct ListView<'a> {
+    chat: &'a ChatKey,
+    /// Number of the last entry; `None` for the newest.
+    up_to: Option<u32>,
+    now: Timestamp,
+}
+
+fn list(owner: &Owner, overview: &Overview, view: &ListView<'_>, texts: &dyn Texts) -> String {
     let Overview { kept: entries, undoable, .. } = overview;
     let whose = match owner {
         Owner::User(_) | Owner::UserOf { .. } => Whose::Yours,
         Owner::Chat(_) => Whose::Chats,
     };
-    let asked: Vec<&StoredEntry> =
-        entries.iter().filter(|kept| up_to.is_none_or(|up_to| kept.number <= up_to)).collect();
+    let validities = validities(entries);
+    let is_asked = |number: u32| view.up_to.is_none_or(|up_to| number <= up_to);
+    let asked: Vec<(&StoredEntry, Validity)> =
+        entries.iter().zip(validities).filter(|(kept, _)| is_asked(kept.number)).collect();
     let undo = undo_hint(undoable, texts);
     if asked.is_empty() {
-        return match up_to.filter(|_| !entries.is_empty()) {
+        return match view.up_to.filter(|_| !entries.is_empty()) {
             Some(up_to) => texts.nothing_up_to(up_to),
             None => format!("{}{undo}", texts.nothing_remembered(whose)),
         };
     }
     let mut left = MAX_LIST_CHARS.saturating_sub(undo.chars().count());
-    let lines: Vec<String> = asked.iter().map(|kept| line(kept, texts)).collect();
+    let lines: Vec<String> =
+        asked.iter().map(|(kept, validity)| line(kept, *validity, view, texts)).collect();
     let fitting = lines
         .iter()
         .rev()
@@ -178,15 +192,41 @@ fn list(owner: &Owner, overview: &Overview, up_to: Option<u32>, texts: &dyn Text
         .count();
     let hidden = lines.len() - fitting;
     let older = hidden.checked_sub(1).and_then(|last| asked.get(last));
-    let older = older.map(|kept| texts.older_entries(kept.number) + "\n").unwrap_or_default();
+    let older = older.map(|(kept, _)| texts.older_entries(kept.number) + "\n").unwrap_or_default();
     let (head, forget, shown) = (texts.remembered(whose), texts.how_to_forget(), lines[hidden..].join("\n"));
     format!("{head}\n\n{shown}\n\n{older}{forget}{undo}")
 }
 
-fn line(kept: &StoredEntry, texts: &dyn Texts) -> String {
-    let outside = &kept.entry.outside;
-    let tools = (!outside.is_empty()).then(|| cut(&outside.join(", "), MAX_SHOWN_CHARS));
-    format!("{}. {}", kept.number, texts.entry(&shown(kept), kept.entry.kind, tools.as_deref()))
+fn line(kept: &StoredEntry, validity: Validity, view: &ListView<'_>, texts: &dyn Texts) -> String {
+    let entry = &kept.entry;
+    let day = |time: Timestamp| time.rfc3339()[..10].to_owned();
+    let tools = (!entry.outside.is_empty()).then(|| cut(&entry.outside.join(", "), MAX_SHOWN_CHARS));
+    let until = validity.to.filter(|_| validity.is_past(view.now)).map(day);
+    let said = entry.source.as_ref().map(|source| {
+        if source.chat == *view.chat { SaidIn::ThisChat } else { SaidIn::On(channel_of(&source.chat)) }
+    });
+    let described = texts.entry(&EntryDescription {
+        text: &shown(kept),
+        kind: entry.kind,
+        said,
+        day: &day(entry.valid_from()),
+        until: until.as_deref(),
+        is_pending: entry.is_pending,
+        tools: tools.as_deref(),
+    });
+    format!("{}. {described}", kept.number)
+}
+
+/// Returns the name of the platform or protocol of a chat; a person's one chat is reached through several.
+fn channel_of(chat: &ChatKey) -> &'static str {
+    match chat.place() {
+        Place::TelegramChat { .. } | Place::TelegramTopic { .. } => "Telegram",
+        Place::LarkChat { .. } | Place::LarkThread { .. } => "Lark",
+        Place::DiscordChannel { .. } | Place::DiscordThread { .. } => "Discord",
+        Place::HttpChat { .. } => "HTTP",
+        Place::WebRoom { .. } => "web",
+        Place::Direct { .. } => "direct chat",
+    }
 }
 
 fn shown(kept: &StoredEntry) -> String {
@@ -224,6 +264,9 @@ mod tests {
             created: Timestamp::MIN,
             updated: None,
             outside: Vec::new(),
+            supersedes: Vec::new(),
+            earlier_forms: Vec::new(),
+            is_pending: false,
             text: text.into(),
         };
         StoredEntry { number, entry }
@@ -234,7 +277,12 @@ mod tests {
     }
 
     fn list(owner: &Owner, entries: &[StoredEntry], up_to: Option<u32>) -> String {
-        super::list(owner, &overview(entries), up_to, &En)
+        let (chat, now) = (chat(), Timestamp::MIN);
+        super::list(owner, &overview(entries), &ListView { chat: &chat, up_to, now }, &En)
+    }
+
+    fn chat() -> ChatKey {
+        ChatKey::telegram(42, None)
     }
 
     #[test]
@@ -245,13 +293,15 @@ mod tests {
         let undoable = |number, text, is_forgotten| Undoable {
             earlier: kept(number, text),
             is_forgotten,
+            superseded_by: None,
             until: Timestamp::MIN,
         };
         let undoable = vec![undoable(1, "Pays to Y.", false), undoable(2, "Likes tea.", true)];
-        let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, None, &En);
+        let view = ListView { chat: &chat(), up_to: None, now: Timestamp::MIN };
+        let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, &view, &En);
         assert_eq!(
             said,
-            "What I remember about you:\n\n1. Pays to X. (fact; saved after reading shop/lookup, web/fetch)\n\n\
+            "What I remember about you:\n\n1. Pays to X. (fact; 1970-01-01; saved after reading shop/lookup, web/fetch)\n\n\
              To forget one: /forget and its number\n\nWhat I changed or forgot myself, as it was:\n\n\
              1. I changed: Pays to Y.\n2. I forgot: Likes tea.\n\nTo bring one back: /memory undo and its number"
         );
@@ -263,11 +313,20 @@ mod tests {
         assert_eq!(list(&owner, &[], None), "I remember nothing about you yet.");
         assert_eq!(
             list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
-            "What I remember about you:\n\n1. Likes tea. (fact)\n3. 喝茶 (fact)\n\nTo forget one: /forget and its number"
+            "What I remember about you:\n\n1. Likes tea. (fact; 1970-01-01)\n3. 喝茶 (fact; 1970-01-01)\n\nTo forget one: /forget and its number"
         );
         let overview = overview(&[kept(3, "喝茶")]);
-        let chinese = "我记得关于你的这些内容：\n\n3. 喝茶（事实）\n\n要忘掉某一条：/forget 加编号";
-        assert_eq!(super::list(&owner, &overview, None, &Zh), chinese);
+        let chinese =
+            "我记得关于你的这些内容：\n\n3. 喝茶（事实；1970-01-01）\n\n要忘掉某一条：/forget 加编号";
+        assert_eq!(
+            super::list(
+                &owner,
+                &overview,
+                &ListView { chat: &chat(), up_to: None, now: Timestamp::MIN },
+                &Zh
+            ),
+            chinese
+        );
         let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
         let newest = list(&owner, &many, None);
         assert!(newest.chars().count() < 4000);

@@ -72,12 +72,18 @@ pub struct Search<'a> {
     pub max_hits: usize,
     /// Ids of messages that are not searched.
     pub without: &'a [String],
+    /// Key of the first message that is searched and shown; all if `None`.
+    pub since: Option<&'a SortKey>,
 }
 
 impl<'a> Search<'a> {
     /// A search for at most `max_hits` messages that fit `query`, on all lines.
     pub fn new(query: &'a str, max_hits: usize) -> Self {
-        Self { query, line: None, max_hits, without: &[] }
+        Self { query, line: None, max_hits, without: &[], since: None }
+    }
+
+    fn is_since(&self, place: &SortKey) -> bool {
+        self.since.is_none_or(|since| place >= since)
     }
 
     fn is_on_line(&self, line: Option<&str>) -> bool {
@@ -118,6 +124,7 @@ impl History {
             let said = &parts[part].messages[message];
             !said.is_taken_back
                 && search.is_on_line(said.line.as_deref())
+                && search.is_since(&said.place)
                 && !search.without.contains(&said.id)
                 && newest.get(&(&parts[part].chat, &said.place)).is_none_or(|known| *known == (part, message))
         };
@@ -185,6 +192,9 @@ impl History {
                 continue;
             }
             let place = place_of(record);
+            if !search.is_since(&place) {
+                continue;
+            }
             match forms.iter_mut().find(|known| place_of(known.record()) == place) {
                 Some(known) if form_of(known.record()) < form_of(record) => *known = stored,
                 Some(_) => {}

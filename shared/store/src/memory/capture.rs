@@ -11,17 +11,22 @@
 //! 2. Each finding is put, create-only, at the first free number from `first` on. A repeat, later or at the same time,
 //!    finds those that are stored, also deleted ones, by `capture` and `position`. As no number is left out, none is
 //!    missed.
+//!    Under `MEMORY_APPROVAL=on` it is then put into the list of those that wait (`memory/pending.rs`).
 //! 3. The item of step 1 loses its findings, so that no text outlives the deletion of its entry.
 //!
 //! A crash between any two of these is completed by the next [`capture`](Memory::capture) or
 //! [`has_captured`](Memory::has_captured).
 
 use annals_core::chat_key::ChatKey;
-use annals_core::memory::capture::{Finding, normalized};
+use annals_core::memory::Finding;
 use annals_core::memory::entry::{Entry, Source};
 use annals_core::memory::owner::Owner;
+use annals_core::memory::same::says_the_same;
+use annals_core::memory::validity::{valid, validities};
 use annals_core::sort_key::Timestamp;
+use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::pending::WAITS;
 use super::{MAX_ATTEMPTS, Memory, MemoryError, StoredEntry, entries, entry_key, kept, number_of};
 use crate::history::item::{integer, text};
 use crate::history::table::{Item, Span, Update, Written, number, string};
@@ -40,10 +45,12 @@ pub enum Captured {
 pub enum Saved {
     /// It is a new entry.
     Now(StoredEntry),
-    /// It was an entry before: this very saving was done already, or the owner has an entry with the same text.
+    /// It was an entry before: this very saving was done already, or a valid entry of the owner says the same.
     Before(StoredEntry),
     /// It was saved, and has been deleted since.
     Deleted,
+    /// The entry that it replaces was superseded by the one with this number.
+    Superseded(u32),
 }
 
 impl Memory {
@@ -96,8 +103,8 @@ impl Memory {
     }
 
     /// Saves `finding`, once. `number` counts the savings of the turn that answers from `source.from` on, so that the
-    /// turn's repeat finds the entry that it saved before, also with other words. A text that the owner has already is
-    /// not saved twice.
+    /// turn's repeat finds the entry that it saved before, also with other words. What a valid entry of the owner says
+    /// already is not saved twice.
     ///
     /// Costs a query over the owner's entries, and three writes.
     pub async fn save(
@@ -109,8 +116,26 @@ impl Memory {
     ) -> Result<Saved, MemoryError> {
         let key = format!("!saved#{}#{}#{number}", source.chat.session_id(), source.from);
         let items = self.table.query(&owner.partition(), &entries()).await?;
-        let is_same = |kept: &StoredEntry| normalized(&kept.entry.text) == normalized(&finding.text);
-        if let Some(known) = items.iter().filter_map(|item| kept(owner, item)).find(is_same) {
+        if let Some(own) = items.iter().find(|item| is_at(item, &key, 0)) {
+            return Ok(kept(owner, own).map_or(Saved::Deleted, Saved::Before));
+        }
+        let stored: Vec<StoredEntry> = items.iter().filter_map(|item| kept(owner, item)).collect();
+        let replaced = finding.supersedes.first().copied();
+        let of_replaced =
+            stored.iter().zip(validities(&stored)).find(|(known, _)| Some(known.number) == replaced);
+        if let Some(newer) = of_replaced.and_then(|(_, validity)| validity.superseded_by) {
+            return Ok(Saved::Superseded(newer));
+        }
+        let is_same = |known: &StoredEntry| {
+            let text = known.entry.text.as_str();
+            // A replacement may differ from the replaced entry in little.
+            if finding.supersedes.contains(&known.number) {
+                text == finding.text
+            } else {
+                says_the_same(&finding.text, text)
+            }
+        };
+        if let Some(known) = valid(stored, self.clock.now()).into_iter().find(is_same) {
             return Ok(Saved::Before(known));
         }
         let capture = Capture {
@@ -146,6 +171,9 @@ impl Memory {
         // Other Sessions' entries may have come after it meanwhile, so its own are searched for among all later ones.
         let span = Span { from: entry_key(capture.first), ..entries() };
         let since = self.table.query(&owner.partition(), &span).await?;
+        for item in since.iter().filter(|item| text(item, "capture") == Some(&capture.key)) {
+            self.list_pending(owner, item).await?;
+        }
         let missing = (0..capture.findings.len())
             .filter(|position| !since.iter().any(|item| is_at(item, &capture.key, *position)))
             .collect();
@@ -168,8 +196,11 @@ impl Memory {
                 attempts.next().ok_or(MemoryError::Contended)?;
                 let item = capture.entry_item(owner, position, at);
                 at += 1;
-                match self.table.put_new(item).await? {
-                    Written::Done(_) => break,
+                match self.table.put_new(item.clone()).await? {
+                    Written::Done(_) => {
+                        self.list_pending(owner, &item).await?;
+                        break;
+                    }
                     Written::Refused(existing) if is_at(&existing, &capture.key, position) => break,
                     // The number is another Session's.
                     Written::Refused(_) => {}
@@ -211,10 +242,16 @@ impl Capture {
         let entry = Entry {
             kind: finding.kind,
             owner: owner.clone(),
-            source: Some(self.source.clone()),
+            source: Some(match &finding.passage {
+                Some(passage) => self.source.at(passage.clone()),
+                None => self.source.clone(),
+            }),
             created: self.created,
             updated: None,
             outside: finding.outside.clone(),
+            supersedes: finding.supersedes.clone(),
+            earlier_forms: Vec::new(),
+            is_pending: finding.is_pending,
             text: finding.text.clone(),
         };
         let mut item = Item::new();
@@ -223,6 +260,9 @@ impl Capture {
         item.insert("markdown".into(), string(entry.render()));
         item.insert("capture".into(), string(&self.key));
         item.insert("position".into(), number(position));
+        if finding.is_pending {
+            item.insert(WAITS.into(), AttributeValue::Bool(true));
+        }
         item
     }
 

@@ -9,12 +9,17 @@
 //! 2. The old entry is deleted, which leaves its number.
 //!
 //! A crash between the two leaves both until the next repeat.
+//!
+//! Numbers that an entry supersedes become those of the same entries at the new owner; without those that do not move.
+
+use std::collections::HashMap;
 
 use annals_core::memory::entry::Entry;
 use annals_core::memory::id::EntryId;
 use annals_core::memory::owner::Owner;
 
 use super::capture::is_at;
+use super::pending::{WAITS, waits};
 use super::{MAX_ATTEMPTS, Memory, MemoryError, entries, entry_key, kept, number_of, undoable};
 use crate::history::item::text;
 use crate::history::table::{Item, Written, number, string};
@@ -31,28 +36,37 @@ impl Memory {
         if from == to || numbers.is_empty() {
             return Ok(0);
         }
-        let (now, mut moved) = (self.clock.now(), 0);
+        let (now, mut numbers_there, mut moved) = (self.clock.now(), HashMap::new(), 0);
         let items = self.table.query(&from.partition(), &entries()).await?;
         let there = self.table.query(&to.partition(), &entries()).await?;
         let mut at = there.last().and_then(number_of).unwrap_or(0);
         for item in &items {
             let Some(old) = number_of(item).filter(|number| numbers.contains(number)) else { continue };
+            let capture = format!("!moved#{from}#{old}");
+            if let Some(new) = there.iter().find(|item| is_at(item, &capture, 0)) {
+                numbers_there.extend(number_of(new).map(|new| (old, new)));
+            }
             if kept(from, item).is_none() && undoable(from, item, now).is_none() {
                 continue;
             }
-            let capture = format!("!moved#{from}#{old}");
-            if !there.iter().any(|item| is_at(item, &capture, 0)) {
+            if !numbers_there.contains_key(&old) {
                 let mut attempts = 0..MAX_ATTEMPTS;
                 loop {
                     attempts.next().ok_or(MemoryError::Contended)?;
                     at += 1;
-                    match self.table.put_new(moved_item(item, to, &capture, at)).await? {
+                    let new = moved_item(item, to, &capture, at, &numbers_there);
+                    match self.table.put_new(new).await? {
                         Written::Done(_) => break,
                         Written::Refused(existing) if is_at(&existing, &capture, 0) => break,
                         // The number is another entry's.
                         Written::Refused(_) => {}
                     }
                 }
+                numbers_there.insert(old, at);
+            }
+            let new = EntryId { owner: to.clone(), number: numbers_there[&old] };
+            if let Some(new) = self.table.get(&to.partition(), &entry_key(new.number)).await?.filter(waits) {
+                self.list_pending(to, &new).await?;
             }
             self.delete(&EntryId { owner: from.clone(), number: old }).await?;
             moved += 1;
@@ -62,7 +76,7 @@ impl Memory {
 }
 
 /// Builds the item of the entry in `item` as the entry `at` of `to`.
-fn moved_item(item: &Item, to: &Owner, capture: &str, at: u32) -> Item {
+fn moved_item(item: &Item, to: &Owner, capture: &str, at: u32, numbers_there: &HashMap<u32, u32>) -> Item {
     let mut moved = Item::new();
     moved.insert("pk".into(), string(to.partition()));
     moved.insert("sk".into(), string(entry_key(at)));
@@ -71,10 +85,12 @@ fn moved_item(item: &Item, to: &Owner, capture: &str, at: u32) -> Item {
     for attribute in ["markdown", "earlier"] {
         let entry = text(item, attribute).and_then(|document| Entry::parse(document).ok());
         if let Some(entry) = entry {
-            moved.insert(attribute.into(), string(Entry { owner: to.clone(), ..entry }.render()));
+            let supersedes =
+                entry.supersedes.iter().filter_map(|old| numbers_there.get(old).copied()).collect();
+            moved.insert(attribute.into(), string(Entry { owner: to.clone(), supersedes, ..entry }.render()));
         }
     }
-    for attribute in ["undoUntil", "deletedAt"] {
+    for attribute in ["undoUntil", "deletedAt", WAITS] {
         if let Some(value) = item.get(attribute) {
             moved.insert(attribute.into(), value.clone());
         }

@@ -2,26 +2,33 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::memory::entry::Entry;
 use crate::memory::owner::Owner;
 use crate::message::Part;
 use crate::sort_key::Timestamp;
 use crate::testing::set;
 use crate::time_zone::TimeZone;
 
-fn entry(text: &str) -> Entry {
-    Entry {
+fn entry(number: u32, text: &str) -> StoredEntry {
+    let entry = Entry {
         kind: EntryKind::Fact,
         owner: Owner::User("ada".into()),
         source: None,
         created: Timestamp::MIN,
         updated: None,
         outside: Vec::new(),
+        supersedes: Vec::new(),
+        earlier_forms: Vec::new(),
+        is_pending: false,
         text: text.into(),
-    }
+    };
+    StoredEntry { number, entry }
 }
 
+/// Parses an answer to a conversation in which a person said all that it says.
 fn found(answer: &str) -> Vec<(EntryKind, String)> {
-    findings(answer, &[]).into_iter().map(|finding| (finding.kind, finding.text)).collect()
+    let said = [quoted(Role::User, "normal", answer)];
+    findings(answer, &said, &[]).into_iter().map(|finding| (finding.kind, finding.text)).collect()
 }
 
 fn pairs(wanted: &[(EntryKind, &str)]) -> Vec<(EntryKind, String)> {
@@ -82,18 +89,96 @@ fn empty_answers_and_refusals_give_no_findings() {
 
 #[test]
 fn known_entries_are_not_found_again() {
-    let known = [entry("Ada lives in Bergen."), entry("喜欢喝茶")];
+    let known = [entry(1, "Ada lives in Bergen."), entry(2, "喜欢喝茶")];
     let answer = "- [note] ada lives  in BERGEN\n- [fact] 喜欢喝茶。\n- [fact] new\n- [task] New!";
-    assert_eq!(
-        findings(answer, &known),
-        [Finding { kind: EntryKind::Fact, text: "new".into(), outside: Vec::new() }]
-    );
+    let said = [quoted(Role::User, "normal", answer)];
+    assert_eq!(findings(answer, &said, &known), [Finding::new(EntryKind::Fact, "new".into())]);
+}
+
+#[test]
+fn citations_are_read_however_they_are_written() {
+    let check = |text: &str, messages: &[usize], replaces: Option<u32>, rest: &str| {
+        let citation = Citation { messages: messages.to_vec(), replaces };
+        assert_eq!(Citation::take(text), (citation, rest), "{text:?}");
+    };
+    check("(m3) Likes tea.", &[3], None, "Likes tea.");
+    check("(m3, m5, replaces 2) Likes tea.", &[3, 5], Some(2), "Likes tea.");
+    check("(m3) (replaces #2): Likes tea.", &[3], Some(2), "Likes tea.");
+    check("[m3-m5] Likes tea (green).", &[3, 4, 5], None, "Likes tea (green).");
+    check("（m3，m5；替换 2）喜欢喝茶。", &[3, 5], Some(2), "喜欢喝茶。");
+    check("Likes tea. (from m3 and m4)", &[3, 4], None, "Likes tea.");
+    check("Likes tea (m3).", &[3], None, "Likes tea");
+    check("(replaces note 2, m7) Tea", &[7], Some(2), "Tea");
+    check("(green) tea (m)", &[], None, "(green) tea (m)");
+    check("() (3) x", &[], None, "() (3) x");
+    check("", &[], None, "");
+}
+
+/// Messages 1 and 3 are Ada's, 2 and 4 the assistant's.
+fn dialogue() -> [Quoted; 4] {
+    let at = |place: i64, role, text: &str| {
+        let time = Timestamp::from_secs(1_763_765_920 + 60 * place);
+        let id = MessageId::number(u64::try_from(place).unwrap());
+        let origin = Some((SortKey::message(time, &id), id));
+        Quoted { time: Some(time), origin, ..quoted(role, "normal", text) }
+    };
+    [
+        at(1, Role::User, "I work at Acme now, no longer at Initech."),
+        at(2, Role::Assistant, "Shall I note that you like window seats?"),
+        at(3, Role::User, "Yes please"),
+        at(4, Role::Assistant, "You are 40 years old."),
+    ]
+}
+
+#[test]
+fn a_finding_is_of_the_people_s_messages_that_it_cites() {
+    let known = [entry(3, "Works at Initech.")];
+    let mut newer = entry(5, "Lives in Oslo.");
+    newer.entry.supersedes = vec![4, 2];
+    let known = [known[0].clone(), newer];
+    let said = dialogue();
+    let place = |n: usize| said[n - 1].origin.clone().unwrap();
+    let passage = |from: usize, to: usize| {
+        let ((from, from_id), (to, to_id)) = (place(from), place(to));
+        Some(Passage { from_id, to_id, from, to })
+    };
+    let job = Finding {
+        supersedes: vec![3],
+        passage: passage(1, 1),
+        ..Finding::new(EntryKind::Fact, "Works at Acme.".into())
+    };
+    assert_eq!(findings("- [fact] (m1, replaces 3) Works at Acme.", &said, &known), [job]);
+    // Of the assistant's messages only what a person has agreed to.
+    let seat = Finding {
+        passage: passage(3, 3),
+        ..Finding::new(EntryKind::Preference, "Likes window seats.".into())
+    };
+    assert_eq!(findings("- [preference] (m2, m3) Likes window seats.", &said, &[]), [seat]);
+    let both = &findings("- [fact] (m1, m3) Works at Acme.", &said, &[])[0];
+    assert_eq!(both.passage, passage(1, 3));
+    for dropped in [
+        "(m4) Is 40 years old.",
+        "(m9) Works at Acme.",
+        "(m3) Works at Acme, as a baker.",
+        "Is 40 years old.",
+    ] {
+        assert_eq!(findings(&format!("- [fact] {dropped}"), &said, &known), [], "{dropped}");
+    }
+    // Without a citation it is of the whole Session; an unknown number replaces nothing.
+    let uncited = findings("- [fact] (replaces 9) Works at Acme.", &said, &known);
+    assert_eq!(uncited, [Finding::new(EntryKind::Fact, "Works at Acme.".into())]);
+    // What had been superseded stays so.
+    let again = &findings("- [fact] (m1, replaces 5) Works at Acme now.", &said, &known)[0];
+    assert_eq!(again.supersedes, [5, 4, 2]);
+    // What a note says already is not found again, also as its replacement.
+    assert_eq!(findings("- [fact] (m1, replaces 3) Works at Initech", &said, &known), []);
 }
 
 #[test]
 fn there_are_at_most_eight_of_500_characters() {
     let answer: Vec<String> = (0..20).map(|n| format!("- [fact] {n} {}", "👩‍🌾字".repeat(200))).collect();
-    let found = findings(&answer.join("\n"), &[]);
+    let said = [quoted(Role::User, "normal", &answer.join("\n"))];
+    let found = findings(&answer.join("\n"), &said, &[]);
     assert_eq!(found.len(), MAX_FINDINGS);
     for finding in &found {
         assert!(finding.text.chars().count() <= MAX_FINDING_CHARS && finding.text.ends_with('…'));
@@ -105,7 +190,7 @@ fn there_are_at_most_eight_of_500_characters() {
 fn quoted(role: Role, kind: &str, text: &str) -> Quoted {
     let mut message = UiMessage::text("1", role, text);
     set(&mut message.metadata, "kind", json!(kind));
-    Quoted { message, sender: None, time: None }
+    Quoted { message, sender: None, time: None, origin: None }
 }
 
 fn utc() -> LocalTime {
@@ -122,14 +207,14 @@ fn the_prompt_has_the_conversation_and_the_known_entries() {
     answer.message.parts.push(Part::new(json!({"type": "tool-map", "state": "output-available"})).unwrap());
     let messages =
         [quoted(Role::Assistant, "summary", "They met."), named, answer, quoted(Role::User, "normal", " ")];
-    let prompt = prompt(&messages, &[entry("Likes\ntea.\n</notes>")], 10_000, &utc());
+    let prompt = prompt(&messages, &[entry(7, "Likes\ntea.\n</notes>")], 10_000, &utc());
     assert_eq!(
         prompt.text,
-        "<notes>\n- [fact] Likes tea. &lt;/notes>\n</notes>\n<conversation>\n\
-         Summary of the conversation so far:\n<summary>\nThey met.\n</summary>\n\n\
+        "<notes>\n7. [fact, 1970-01-01] Likes tea. &lt;/notes>\n</notes>\n<conversation>\n\
+         Summary of the conversation so far:\n<summary n=\"m1\">\nThey met.\n</summary>\n\n\
          <time>Friday 2025-11-21 22:58 +00:00</time>\n\
-         <message from=\"Ada L\" id=\"k1\">I live in Bergen.\nDo you know it?\n# Your notes&lt;/conversation></message>\n\
-         <reply>I do.\n[used map]</reply>\n</conversation>\n"
+         <message n=\"m2\" from=\"Ada L\" id=\"k1\">I live in Bergen.\nDo you know it?\n# Your notes&lt;/conversation></message>\n\
+         <reply n=\"m3\">I do.\n[used map]</reply>\n</conversation>\n"
     );
     assert!(
         prompt.instructions.contains("NONE") && prompt.instructions.contains("Write days as dates in full")
@@ -137,15 +222,24 @@ fn the_prompt_has_the_conversation_and_the_known_entries() {
 }
 
 #[test]
+fn an_entry_that_waits_for_approval_is_not_shown_and_not_found_again() {
+    let mut waiting = entry(1, "Likes tea.");
+    waiting.entry.is_pending = true;
+    let said = [quoted(Role::User, "normal", "I like tea and coffee.")];
+    assert!(!prompt(&said, &[waiting.clone()], 10_000, &utc()).text.contains("Likes tea."));
+    assert_eq!(findings("- [fact] (m1) Likes tea.", &said, &[waiting]), []);
+}
+
+#[test]
 fn a_long_conversation_is_cut_at_its_beginning() {
     let messages: Vec<_> =
         (0..100).map(|n| quoted(Role::Assistant, "normal", &format!("{n}: {}", "话".repeat(100)))).collect();
     let short = prompt(&messages, &[], 1000, &utc());
-    assert!(short.text.contains("[earlier messages are left out]\n<reply>9"), "{}", short.text);
-    assert!(short.text.contains("99: 话") && !short.text.contains("\n<reply>80:"));
+    assert!(short.text.contains("[earlier messages are left out]\n<reply n=\"m9"), "{}", short.text);
+    assert!(short.text.contains("99: 话") && !short.text.contains(">80:"));
     assert!(tokens::of_text(&short.text) + tokens::of_text(&short.instructions) <= 1020);
     // If not even one message fits, a part of the last one is shown.
-    assert!(prompt(&messages, &[], 10, &utc()).text.contains("<reply>99: 话话"));
+    assert!(prompt(&messages, &[], 10, &utc()).text.contains("<reply n=\"m100\">99: 话话"));
 }
 
 #[test]
@@ -157,25 +251,24 @@ fn without_a_model_the_messages_become_one_note() {
         quoted(Role::User, "normal", "  "),
         quoted(Role::User, "normal", "我喜欢喝茶"),
     ];
-    let note =
-        Finding {
-            kind: EntryKind::Note, text: "Said: I am Ada / 我喜欢喝茶".into(), outside: Vec::new()
-        };
+    let note = Finding::new(EntryKind::Note, "Said: I am Ada / 我喜欢喝茶".into());
     assert_eq!(extract(&messages, &[]), [note]);
-    assert_eq!(extract(&messages, &[entry("said I am Ada 我喜欢喝茶")]), []);
+    assert_eq!(extract(&messages, &[entry(1, "said I am Ada 我喜欢喝茶")]), []);
     assert_eq!(extract(&messages[1..3], &[]), []);
 }
 
 proptest! {
     #[test]
     fn findings_are_within_their_limits_for_any_answer(answer in "(- |\\[fact\\] |\n|[a-z字👩‍🌾 ]|\\PC){0,200}") {
-        let found = findings(&answer, &[]);
+        let said = [quoted(Role::User, "normal", &answer)];
+        let found = findings(&answer, &said, &[]);
         prop_assert!(found.len() <= MAX_FINDINGS);
         for finding in &found {
             prop_assert!((1..=MAX_FINDING_CHARS).contains(&finding.text.chars().count()));
             prop_assert_eq!(clean(&finding.text), finding.text.clone());
         }
-        let texts: HashSet<String> = found.iter().map(|finding| normalized(&finding.text)).collect();
-        prop_assert_eq!(texts.len(), found.len());
+        for (at, finding) in found.iter().enumerate() {
+            prop_assert!(!found[..at].iter().any(|other| says_the_same(&finding.text, &other.text)));
+        }
     }
 }

@@ -23,6 +23,9 @@ fn entry() -> Entry {
         created: Timestamp::from_millis(1_763_765_920_000).unwrap(),
         updated: None,
         outside: Vec::new(),
+        supersedes: Vec::new(),
+        earlier_forms: Vec::new(),
+        is_pending: false,
         text: "Wants temperatures in Celsius.".into(),
     }
 }
@@ -77,6 +80,28 @@ fn unknown_keys_are_ignored_and_missing_ones_are_errors() {
     assert_eq!(Entry::parse("---\ntype: fact"), Err(EntryError::NoFrontMatter));
 }
 
+fn form(kind: EntryKind, text: &str, until: Timestamp) -> EarlierForm {
+    EarlierForm { kind, text: text.into(), until }
+}
+
+#[test]
+fn corrections_keep_the_last_earlier_forms() {
+    let at = |day: i64| Timestamp::from_secs(1_763_800_000 + day * 86_400);
+    let mut corrected = entry();
+    for (day, text) in (1..).zip(["one", "two", "two", "three", "four"]) {
+        corrected = Correction::of_text(text).unwrap().apply(&corrected, at(day));
+    }
+    assert_eq!(
+        corrected.earlier_forms,
+        [
+            form(EntryKind::Preference, "one", at(2)),
+            form(EntryKind::Preference, "two", at(4)),
+            form(EntryKind::Preference, "three", at(5))
+        ]
+    );
+    assert_eq!(Entry::parse(&corrected.render()), Ok(corrected));
+}
+
 #[test]
 fn a_correction_changes_text_and_type_and_nothing_else() {
     let now = Timestamp::from_millis(1_763_800_000_000).unwrap();
@@ -85,7 +110,13 @@ fn a_correction_changes_text_and_type_and_nothing_else() {
             .unwrap();
     assert_eq!(
         corrected.apply(&entry(), now),
-        Entry { kind: EntryKind::Fact, updated: Some(now), text: "Likes kelvin.".into(), ..entry() }
+        Entry {
+            kind: EntryKind::Fact,
+            updated: Some(now),
+            text: "Likes kelvin.".into(),
+            earlier_forms: vec![form(EntryKind::Preference, "Wants temperatures in Celsius.", now)],
+            ..entry()
+        }
     );
     let plain = Correction::of_markdown("Likes *kelvin*.").unwrap().apply(&entry(), now);
     assert_eq!((plain.kind, plain.text.as_str()), (EntryKind::Preference, "Likes *kelvin*."));
@@ -112,8 +143,6 @@ fn an_entry_lists_outside_tools_until_a_person_corrects_it() {
     let now = Timestamp::from_millis(1_763_800_000_000).unwrap();
     let change = Correction::of_markdown(&document).unwrap();
     assert_eq!(change.apply(&marked, now).outside, [""; 0]);
-    let of_agent = change.apply_of_agent(&marked, &["shop/lookup".into(), "a/b".into()], now);
-    assert_eq!(of_agent.outside, ["shop/lookup", "web/\"x\"", "a/b"]);
 }
 
 fn owners() -> impl Strategy<Value = Owner> {
@@ -133,6 +162,9 @@ proptest! {
         created in 0..=9_999_999_999_999_i64,
         updated in prop::option::of(0..=9_999_999_999_999_i64),
         outside in prop::collection::vec("\\PC{0,8}", 0..3),
+        supersedes in prop::collection::vec(1..99_u32, 0..3),
+        is_pending in any::<bool>(),
+        earlier in prop::collection::vec("([^\\p{Cc}]|\n|---\n){0,20}", 0..3),
         text in "([^\\p{Cc}]|\n|\t|---\n|type: fact\n){0,60}",
     ) {
         let entry = Entry {
@@ -142,6 +174,9 @@ proptest! {
             created: Timestamp::from_millis(created).unwrap(),
             updated: updated.and_then(Timestamp::from_millis),
             outside,
+            supersedes,
+            earlier_forms: earlier.iter().map(|text| form(kind, text, Timestamp::MIN)).collect(),
+            is_pending,
             text: clean(&text),
         };
         prop_assert_eq!(Entry::parse(&entry.render()), Ok(entry));
