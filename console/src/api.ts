@@ -98,8 +98,14 @@ export interface Memory {
   id: string;
   number: number;
   type: string;
+  state: 'valid' | 'past' | 'pending';
   scope: string;
+  userId?: string;
+  chatKey?: string;
   text: string;
+  validTo?: number;
+  supersededBy?: number;
+  earlierForms?: { type: string; text: string; until: number }[];
   outside?: string[];
   earlier?: { text: string; markdown: string; undoUntil: number };
   source?: { chatKey: string; fromId: string; toId: string };

@@ -7,10 +7,10 @@ import { useSession } from './session';
 import { texts } from './text';
 import { Button, Loading, Sure, Trouble } from './widgets';
 
-type Owner = NonNullable<Context['memoryOf']>;
+type Owner = NonNullable<Context['memoryOf']> | { state: 'pending' };
 
 export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Context['memoryOf']; isKnown: boolean }) {
-  const { api, tell } = useSession();
+  const { api, key, tell } = useSession();
   const [whose, setWhose] = useState<Owner | null>(owner);
   const [typed, setTyped] = useState(owner && 'userId' in owner ? owner.userId : '');
   const [memories, setMemories] = useState<Memory[] | null>(null);
@@ -36,6 +36,15 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
     const response = await api.send('PUT', `/v1/memory/${encodeURIComponent(memory.id)}`, { text });
     replace(memory.id, await response.json());
     tell(texts.corrected);
+  };
+  const approve = async (memory: Memory) => {
+    try {
+      const response = await api.send('POST', `/v1/memory/${encodeURIComponent(memory.id)}/approve`);
+      replace(memory.id, await response.json());
+      tell(texts.approved);
+    } catch (error) {
+      setProblem(Problem.from(error));
+    }
   };
   const bringBack = async (memory: Memory) => {
     try {
@@ -73,6 +82,7 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
           <Input spellCheck="false" autoComplete="off" />
         </TextField>
         <Button type="submit">{texts.show}</Button>
+        {key.admin && <Button onPress={() => setWhose({ state: 'pending' })}>{texts.waiting}</Button>}
       </form>
       {whose !== null && 'chatKey' in whose && <p className="small">{texts.groupMemory}</p>}
       {problem && <Trouble problem={problem} />}
@@ -80,11 +90,13 @@ export function MemoryPanel({ chat, owner, isKnown }: { chat: string; owner: Con
         <p className="empty">{texts.nobodysMemory}</p>
       )}
       {whose !== null && memories === null && !problem && <Loading what={texts.loadingMemory} />}
-      {memories?.length === 0 && <p className="empty">{texts.emptyMemory}</p>}
+      {memories?.length === 0 && (
+        <p className="empty">{whose !== null && 'state' in whose ? texts.noneWaits : texts.emptyMemory}</p>
+      )}
       <ul className="cards">
         {memories?.map(memory => (
           <li key={memory.id}>
-            <Remembered memory={memory} isHere={memory.source?.chatKey === chat} onCorrect={correct} onForget={forget} onBringBack={bringBack} />
+            <Remembered memory={memory} isHere={memory.source?.chatKey === chat} onCorrect={correct} onForget={forget} onBringBack={bringBack} onApprove={key.admin ? approve : null} />
           </li>
         ))}
       </ul>
@@ -116,9 +128,11 @@ interface Props {
   onCorrect: (memory: Memory, text: string) => Promise<void>;
   onForget: (memory: Memory) => Promise<void>;
   onBringBack: (memory: Memory) => Promise<void>;
+  /** Null without an admin key. */
+  onApprove: ((memory: Memory) => Promise<void>) | null;
 }
 
-function Remembered({ memory, isHere, onCorrect, onForget, onBringBack }: Props) {
+function Remembered({ memory, isHere, onCorrect, onForget, onBringBack, onApprove }: Props) {
   const [draft, setDraft] = useState<string | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const save = async (text: string) => {
@@ -145,6 +159,13 @@ function Remembered({ memory, isHere, onCorrect, onForget, onBringBack }: Props)
         {memory.type} {memory.number} · {memory.updatedAt ? texts.correctedAt(when(memory.updatedAt)) : when(memory.createdAt)}
         {source && texts.fromRange(shortId(source.fromId), shortId(source.toId), isHere ? null : source.chatKey)}
       </p>
+      {memory.state === 'pending' && <p className="small">{texts.waitsForApproval(memory.userId ?? memory.chatKey ?? '')}</p>}
+      {memory.state === 'past' && <p className="small">{texts.past(when(memory.validTo ?? 0), memory.supersededBy ?? null)}</p>}
+      {memory.earlierForms?.map(form => (
+        <p className="small" key={form.until}>
+          {texts.saidUntil(when(form.until))} <span className="plain">{form.text}</span>
+        </p>
+      ))}
       {memory.outside && <p className="small">{texts.savedAfter(memory.outside.join(', '))}</p>}
       {memory.earlier && (
         <p className="small">
@@ -154,6 +175,11 @@ function Remembered({ memory, isHere, onCorrect, onForget, onBringBack }: Props)
       <div className="row">
         {draft === null ? (
           <>
+            {memory.state === 'pending' && onApprove && (
+              <Button look="main" onPress={() => void onApprove(memory)}>
+                {texts.approveEntry}
+              </Button>
+            )}
             {memory.earlier && <Button onPress={() => void onBringBack(memory)}>{texts.bringBack}</Button>}
             <Button onPress={() => setDraft(memory.text)}>{texts.edit}</Button>
             <Sure look="bad" label={texts.deleteEntry} title={texts.forgetEntry} does={texts.delete} onSure={() => void onForget(memory)}>

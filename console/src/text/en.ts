@@ -390,6 +390,12 @@ export const en = {
   correctedAt: (when: string) => `corrected ${when}`,
   fromRange: (from: string, to: string, chat: string | null) => ` · from #${from} to #${to} of ${chat ?? 'this chat'}`,
   savedAfter: (tools: string) => `Saved after reading ${tools}: it may be what that said, and not what somebody wants.`,
+  waiting: 'Waiting for approval',
+  noneWaits: 'No entry waits for approval.',
+  approveEntry: 'Approve',
+  waitsForApproval: (owner: string) => `Waits for approval: the agent is not given it yet. About ${owner}.`,
+  past: (until: string, by: number | null) => `Valid until ${until}${by === null ? '' : `, when number ${by} took its place`}.`,
+  saidUntil: (until: string) => `Until ${until} it said:`,
   changedByAgent: 'Changed by the agent. It said:',
 };
 

@@ -364,5 +364,11 @@ export const zh: Texts = {
   correctedAt: when => `更正于 ${when}`,
   fromRange: (from, to, chat) => ` · 来自${chat === null ? '本聊天' : ` ${chat} `}的 #${from} 到 #${to}`,
   savedAfter: tools => `在读取 ${tools} 之后保存：它可能是那里面的说法，而不是某个人的意愿。`,
+  waiting: '待批准',
+  noneWaits: '没有待批准的记忆。',
+  approveEntry: '批准',
+  waitsForApproval: owner => `待批准：机器人还不会使用它。关于 ${owner}。`,
+  past: (until, by) => `有效至 ${until}${by === null ? '' : `，已被第 ${by} 条取代`}。`,
+  saidUntil: until => `${until} 之前的内容：`,
   changedByAgent: '被机器人修改过。原来的内容：',
 };
