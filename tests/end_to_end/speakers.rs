@@ -249,7 +249,7 @@ async fn summaries_and_captures_tell_people_apart_and_cannot_be_forged() {
     assert!(!is_for_summary(&captured));
     let said = senders(&captured);
     assert_eq!(said.last(), own.last());
-    let replies = sent(&captured).matches("<reply>").count();
+    let replies = sent(&captured).matches("<reply n=").count();
     let counted = [("message", 2 * said.len()), ("reply", 2 * replies), ("summary", 2), ("conversation", 2)];
     assert_eq!(elements(&captured), counted, "{}", sent(&captured));
     app.finish().await;

@@ -57,7 +57,7 @@ pub(crate) struct Health {
         takeover::take_over, takeover::hand_back, takeover::send, schedules::list, schedules::create, schedules::cancel, memory::list, memory::correct, memory::approve, memory::delete, strangers::list, usage::usage, people::one,
         people::link, people::export, people::delete, health, document,
     ),
-    components(schemas(Problem, UiMessage, chats::ChatState)),
+    components(schemas(Problem, UiMessage, chats::ChatState, memory::ListedState)),
     tags(
         (name = "messages", description = "Messages and commands"),
         (name = "chat", description = "The protocol of `useChat` of the Vercel AI SDK, from 6.0.0 on"),

@@ -336,7 +336,7 @@ impl Memory {
     }
 
     /// Deletes an entry for a person: its text and any earlier form are removed, and its number is not used again. Safe
-    /// to repeat. One write, and one more if it waited for approval.
+    /// to repeat. One write. The list of entries that wait for approval loses it when it is read next.
     pub async fn delete(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
         let update = Update::default()
             .set("deletedAt", number(self.clock.now()))
@@ -344,9 +344,6 @@ impl Memory {
             .when("attribute_exists(markdown) OR attribute_exists(earlier)");
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         let written = self.table.update(&pk, &sk, update).await?;
-        if pending::waits(written.item()) {
-            self.unlist(id).await?;
-        }
         Ok(match written {
             Written::Done(_) => Deleted::Now,
             Written::Refused(item) if item.is_empty() => Deleted::Unknown,
@@ -359,7 +356,7 @@ impl Memory {
     pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
         let Overview { kept, undoable, .. } = self.overview(owner).await?;
         let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
-        self.unlist_all(&kept).await?;
+        self.unlist_all(owner).await?;
         let pk = owner.partition();
         let keys = self.table.keys(&pk).await?;
         self.table.delete(&pk, keys).await?;
@@ -374,10 +371,10 @@ impl Memory {
         // Entries that the agent has forgotten count as well: they are deleted only now.
         kept.extend(undoable.into_iter().filter(|undoable| undoable.is_forgotten).map(|gone| gone.earlier));
         kept.retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
-        self.unlist_all(&kept).await?;
         for kept in &kept {
             self.delete(&kept.id()).await?;
         }
+        self.unlist_deleted(owner).await?;
         let pk = owner.partition();
         let mut keys = self.table.keys(&pk).await?;
         let captures = captures_of(chat);

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::template::{TEMPLATE, properties};
 
 /// The functions of the code that call AWS: file, name, action, resource. "secrets" are those that `ANNALS_SECRETS` names,
-/// "tools" is the object that `TOOLS` may name, "models" are Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 32] = [
+/// "tools" is the object that `TOOLS` may name, "agents" the folders of `AGENTS_FOLDER`, "models" are Bedrock's.
+const CALLS: [(&str, &str, &str, &str); 34] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
     ("anchored", "put_together", "dynamodb:ConditionCheckItem", "Table.Arn"),
@@ -43,7 +43,9 @@ const CALLS: [(&str, &str, &str, &str); 32] = [
     ("erase", "erase_of", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
-    ("aws", "text", "s3:GetObject", "tools"),
+    ("aws", "tools", "s3:GetObject", "tools"),
+    ("aws", "profiles", "s3:GetObject", "agents"),
+    ("aws", "profiles", "s3:ListBucket", "agents"),
     ("secrets", "fetch", "secretsmanager:GetSecretValue", "secrets"),
     // Without an SDK of its own.
     ("signing", "Signer::sign", "bedrock:InvokeModel", "models"),
@@ -51,7 +53,8 @@ const CALLS: [(&str, &str, &str, &str); 32] = [
 ];
 
 /// Functions that call AWS for their callers, which have the rows instead.
-const FOR_OTHERS: [(&str, &str); 5] = [
+const FOR_OTHERS: [(&str, &str); 6] = [
+    ("aws", "text"),
     ("bucket", "put_request"),
     ("bucket", "get"),
     ("bucket", "delete_some"),
@@ -96,8 +99,13 @@ pub fn check(function: &str, program: &str) {
             let object = "arn:AWS::Partition:s3:::ToolsObject".to_owned();
             needed.insert((Some("HasToolsObject".to_owned()), (*action).into(), object));
             continue;
+        } else if *resource == "agents" {
+            let within = if *action == "s3:ListBucket" { "" } else { "/AgentsPrefix/*" };
+            let folders = format!("arn:AWS::Partition:s3:::AgentsBucket{within}");
+            needed.insert((Some("HasAgentsBucket".to_owned()), (*action).into(), folders));
+            continue;
         } else if *resource == "models" {
-            // No other model: the one that each parameter names, itself and by its profiles, and an own profile.
+            // No other model: the one that each parameter names, itself and by its profiles, an own profile, and the list of further ones.
             for named in ["BedrockModel", "BedrockFallbackModel"] {
                 let models = [
                     format!("arn:AWS::Partition:bedrock:*::foundation-model/{named}"),
@@ -106,8 +114,11 @@ pub fn check(function: &str, program: &str) {
                 needed
                     .extend(models.map(|models| (Some(format!("Has{named}")), (*action).to_owned(), models)));
             }
-            let own = "BedrockProfile".to_owned();
-            needed.insert((Some("HasBedrockProfile".to_owned()), (*action).to_owned(), own));
+            // The compactor summarises with `MODEL` alone.
+            let has_further = function != "Compactor";
+            for named in has_further.then_some("BedrockModels").into_iter().chain(["BedrockProfile"]) {
+                needed.insert((Some(format!("Has{named}")), (*action).to_owned(), named.to_owned()));
+            }
         } else {
             needed.insert((None, (*action).into(), (*resource).into()));
         }
@@ -212,7 +223,11 @@ fn granted(function: &str, prefixes: &BTreeSet<&str>) -> BTreeSet<Grant> {
         match statement.get("Condition") {
             Some(under) => {
                 assert_eq!(statement["Action"], "s3:ListBucket", "{function}");
-                assert_eq!(*under, json!({"StringLike": {"s3:prefix": prefixes}}), "{function}");
+                let within = match condition.as_deref() {
+                    Some("HasAgentsBucket") => json!({"Fn::Sub": "${AgentsPrefix}/*"}),
+                    _ => json!(prefixes),
+                };
+                assert_eq!(*under, json!({"StringLike": {"s3:prefix": within}}), "{function}");
             }
             None => {
                 assert!(!statement.to_string().contains("s3:ListBucket"), "{function} may list everything");

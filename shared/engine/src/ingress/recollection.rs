@@ -330,7 +330,7 @@ mod tests {
         let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
         let newest = list(&owner, &many, None);
         assert!(newest.chars().count() < 4000);
-        assert!(newest.contains("\n100. xxx") && newest.contains("\nOlder ones: /memory 89\n"), "{newest}");
+        assert!(newest.contains("\n100. xxx") && newest.contains("\nOlder ones: /memory 90\n"), "{newest}");
         let older = list(&owner, &many, Some(5));
         assert!(older.contains("\n5. xxx") && !older.contains("Older ones") && !older.contains("6. "));
         assert_eq!(

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! The second item, whose sort key is the entry's public id, lists the first. It is put after the entry, and before the
-//! capture is complete: so a crash in between is completed like the capture. An entry that is approved or deleted loses its
-//! item afterwards; whoever lists deletes items that were left. Before all of an owner's or a chat's entries are
-//! deleted, their items are.
+//! capture is complete: so a crash in between is completed like the capture. An entry that is approved loses its item
+//! afterwards; whoever lists deletes the items of others that do not wait, so that a webhook, which may delete an entry, need not
+//! be permitted to delete items. Forgetting an owner or a chat deletes the items of its entries, also of those that
+//! were deleted before.
 
 use annals_core::memory::StoredEntry;
 use annals_core::memory::entry::Entry;
@@ -16,7 +17,7 @@ use annals_core::memory::id::EntryId;
 use annals_core::memory::owner::Owner;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{MAX_ATTEMPTS, Memory, MemoryError, entry_key, kept, number_of};
+use super::{MAX_ATTEMPTS, Memory, MemoryError, entries_and_zone, entry_key, kept, number_of};
 use crate::history::item::text;
 use crate::history::table::{Item, Span, Update, Written, string};
 
@@ -98,10 +99,20 @@ impl Memory {
         Ok(self.table.delete(LIST, vec![id.to_string()]).await?)
     }
 
-    /// Removes those of `entries` that wait from the list.
-    pub(super) async fn unlist_all(&self, entries: &[StoredEntry]) -> Result<(), MemoryError> {
-        let waiting = entries.iter().filter(|stored| stored.entry.is_pending);
-        let ids: Vec<String> = waiting.map(|stored| stored.id().to_string()).collect();
+    /// Removes all entries of `owner` from the list, deleted ones included. One query, and one write for each.
+    pub(super) async fn unlist_all(&self, owner: &Owner) -> Result<(), MemoryError> {
+        self.unlist_those(owner, waits).await
+    }
+
+    /// Removes the deleted entries of `owner` from the list. One query, and one write for each.
+    pub(super) async fn unlist_deleted(&self, owner: &Owner) -> Result<(), MemoryError> {
+        self.unlist_those(owner, |item| waits(item) && text(item, "markdown").is_none()).await
+    }
+
+    async fn unlist_those(&self, owner: &Owner, is_one: impl Fn(&Item) -> bool) -> Result<(), MemoryError> {
+        let items = self.table.query(&owner.partition(), &entries_and_zone()).await?;
+        let numbers = items.iter().filter(|item| is_one(item)).filter_map(number_of);
+        let ids = numbers.map(|number| EntryId { owner: owner.clone(), number }.to_string()).collect();
         Ok(self.table.delete(LIST, ids).await?)
     }
 }

@@ -59,12 +59,12 @@ fn an_item_gives_the_record_of_its_event() {
     ] {
         let message = group(fields);
         let found = listed(&item_of(&message, &ada()), &beside(json!({})));
-        assert_eq!(found, Some(draft(message)));
+        assert_eq!(found, Some(draft(message).asking(false)));
     }
     let topic =
         group(with(text("hi"), json!({"thread_id": "omt_1", "root_id": "om_1", "parent_id": "om_1"})));
     let found = listed(&item_of(&topic, &ada()), &beside(json!({"thread_id": "omt_1"})));
-    assert_eq!(found, Some(draft(topic)));
+    assert_eq!(found, Some(draft(topic).asking(false)));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn items_that_belong_elsewhere_or_arrive_as_events_are_left_out() {
 fn a_thread_that_is_opened_later_moves_no_message() {
     let message = group(text("hi"));
     let item = item_of(&with(message.clone(), json!({"thread_id": "omt_1"})), &ada());
-    assert_eq!(listed(&item, &beside(json!({}))), Some(draft(message)));
+    assert_eq!(listed(&item, &beside(json!({}))), Some(draft(message).asking(false)));
     let in_thread = listed(&item, &beside(json!({"thread_id": "omt_1"}))).unwrap();
     assert_eq!(in_thread.chat.to_string(), "lark:chat:oc_group:thread:omt_1");
 }
