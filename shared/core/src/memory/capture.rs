@@ -50,7 +50,7 @@ pub struct Finding {
     pub kind: EntryKind,
     /// Text of 1 to [`MAX_FINDING_CHARS`] characters.
     pub text: String,
-    /// See [`Entry::outside`].
+    /// See [`Entry::outside`](super::entry::Entry::outside).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<String>,
     /// See [`Entry::supersedes`](super::Entry::supersedes).
