@@ -122,13 +122,14 @@ impl SessionView<'_> {
         let waiting = self.tokens_of(&self.unanswered).saturating_add(self.guide_tokens());
         let summary = self.summary.map_or(0, |summary| self.corrected(summary.tokens));
         let mut tokens = waiting.saturating_add(summary);
-        let shows_summary = self.summary.is_some() && tokens <= policy.token_budget;
-        if !shows_summary {
-            tokens = waiting;
-        }
         // The first message that is shown has a mark in any case.
         let mut first_mark =
             self.unanswered.iter().find_map(|message| self.missing_mark(message)).unwrap_or(0);
+        let shows_summary =
+            self.summary.is_some() && tokens.saturating_add(first_mark) <= policy.token_budget;
+        if !shows_summary {
+            tokens = waiting;
+        }
         let kept = self.earlier.iter().rev().take_while(|message| {
             let sum = tokens.saturating_add(self.corrected(message.shown_tokens()));
             let mark = self.missing_mark(message).unwrap_or(first_mark);

@@ -552,6 +552,20 @@ fn the_token_budget_leaves_out_the_oldest_and_never_the_unanswered() {
     }
 }
 
+/// The unanswered message is of the same quarter of an hour as the one before it, so it has a mark only if that is left out.
+#[test]
+fn a_summary_is_shown_only_with_room_for_the_mark_of_the_first_message() {
+    let (u1, a1) = (user(0, 1), reply(&[(0, 1)]));
+    let summary = summary(0, &[&u1, &a1], None);
+    let records = sorted([u1, a1, summary, Record { tokens: 60, ..aside(0, 2) }, user(0, 3)]);
+    let fits = context(&records, hours(0), &policy()).tokens - 60;
+    for (token_budget, left_out) in [(fits, 1), (fits - 1, 2)] {
+        let seen = context(&records, hours(0), &Policy { token_budget, ..policy() });
+        assert_eq!(seen.left_out, left_out, "{token_budget}");
+        assert!(seen.tokens <= token_budget, "{token_budget}: {}", seen.tokens);
+    }
+}
+
 #[test]
 fn images_count_the_newest_first_and_no_more_than_are_shown() {
     let photo = |record: Record| {
