@@ -27,7 +27,7 @@ use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError, Position};
 
 use crate::mcp::Servers;
-use crate::tools;
+use crate::tools::offered::OWN;
 
 /// The function's timeout in the template, after which no run of it is alive.
 pub const LEASE: Duration = Duration::from_mins(5);
@@ -132,7 +132,7 @@ impl Agent {
         let servers = self.servers.as_deref().map(Servers::names).unwrap_or_default();
         for tool in profiles.all().iter().flat_map(|profile| profile.tools.iter().flatten()) {
             let server = tool.name.split('/').next().unwrap_or_default();
-            if !tools::OWN.contains(&tool.name.as_str()) && !servers.contains(&server) {
+            if !OWN.contains(&tool.name.as_str()) && !servers.contains(&server) {
                 let problem =
                     format!("{} is neither a tool of this program nor one of a server of TOOLS", tool.name);
                 return Err(refused(&tool.refused(problem)));

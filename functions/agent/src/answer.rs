@@ -21,7 +21,7 @@ use crate::error::TurnError;
 use crate::retry_policy::{Asking, Attempt};
 use crate::rounds::Rounds;
 use crate::task::ClaimedTurn;
-use crate::tools::Offered;
+use crate::tools::offered::Offered;
 
 /// Returns true if `record` tells the user that a turn failed.
 pub fn is_failure_notice(record: &Record) -> bool {

@@ -20,7 +20,8 @@ use crate::reread::{extend, reread};
 use crate::retry_policy::{Asking, Decision};
 use crate::rounds::{Rounds, call_tools};
 use crate::task::ClaimedTurn;
-use crate::tools::{Offered, Toolbox};
+use crate::tools::Toolbox;
+use crate::tools::offered::Offered;
 
 /// The error of a request that is not waited for any longer.
 pub(crate) const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
@@ -298,7 +299,8 @@ impl Window {
         let given = Given::new(agent.system_prompt.as_deref(), notes.as_deref(), self.offered.names());
         agent.recorder.note_prompt(at, self.policy.token_budget, digest_of(&seen.messages), given);
         // A reply that continues after an approval continues now.
-        let time_marks = TimeMarks::new(&seen.times, agent.clock.now(), self.offered.time_zone(agent));
+        let time_marks =
+            TimeMarks::new(&seen.times, agent.clock.now(), self.offered.time_zone(agent.view.time_zone));
         Prepared { seen, shown, notes, time_marks, shortened }
     }
 

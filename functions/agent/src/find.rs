@@ -24,7 +24,7 @@ use crate::remember::{capture_ended, recall, uncaptured};
 use crate::reread::add_covered;
 use crate::surroundings::append_all;
 use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task};
-use crate::tools::{self, Offered};
+use crate::tools::offered::{OWN, Offered};
 use crate::typing::Typing;
 
 /// Finds the work of a run: first a turn that a `/stop` has ended, then a committed turn, then unanswered messages. `named`
@@ -186,7 +186,7 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
     let _timing = agent.recorder.begin(Step::Prepare);
     let recalled = recall(agent, chat, records).await;
     let servers = match &agent.servers {
-        Some(servers) if !agent.model.is_echo() => servers.offer(&agent.history, &tools::OWN).await,
+        Some(servers) if !agent.model.is_echo() => servers.offer(&agent.history, &OWN).await,
         _ => ServerTools::default(),
     };
     // The same in all turns of the chat, as far as its messages tell.

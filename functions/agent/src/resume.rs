@@ -28,8 +28,9 @@ use crate::mcp::Session;
 use crate::retry_policy::{Asking, Attempt, CALLS_TIME};
 use crate::rounds::{RESULT_TOKENS, Rounds};
 use crate::task::{ClaimedTurn, PausedReply};
+use crate::tools::Toolbox;
+use crate::tools::offered::Offered;
 use crate::tools::result::{Output, cut_to};
-use crate::tools::{Offered, Toolbox};
 
 /// Continues the reply until it is complete, or waits for another approval; returns its newest form. Calls and the model
 /// have until `until`.

@@ -21,7 +21,7 @@ use crate::agent::Agent;
 use crate::coverage::{message_at, newest_covered};
 use crate::error::TurnError;
 use crate::making::Unstored;
-use crate::tools::Offered;
+use crate::tools::offered::Offered;
 
 /// The work of one run, and its findings about the chat.
 pub(crate) struct Found {
