@@ -35,7 +35,7 @@ pub(crate) struct ChangedSettings {
     #[serde(default)]
     #[schema(value_type = Option<Activation>)]
     activation: Change<GroupActivation>,
-    /// How long the chat must be quiet before it is answered, such as `5s`: in place of `REPLY_QUIET` if it is longer. At most
+    /// Quiet time before the chat is answered, such as `5s`: in place of `REPLY_QUIET` if it is longer. At most
     /// `10s`.
     #[serde(default)]
     #[schema(value_type = Option<String>)]

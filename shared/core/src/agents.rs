@@ -59,7 +59,7 @@ impl TryFrom<String> for AgentId {
     }
 }
 
-/// What rules look at.
+/// The circumstances that rules look at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
     /// The channel.

@@ -204,7 +204,7 @@ impl Entry {
     }
 }
 
-/// How to write an amount, for errors.
+/// The form of an amount, for errors.
 const AMOUNT: &str = "give an amount over 0, such as 200000 tokens/day or 5.00 cost/day";
 
 fn entry(text: &str) -> Result<Entry, &'static str> {

@@ -47,7 +47,7 @@ pub struct Compaction {
     pub view: ViewConfig,
     /// The chat's agent: the author of summaries.
     pub agent_id: String,
-    /// The same, if it is not the default agent, and so has memory of its own.
+    /// `agent_id`, unless that is the default agent: an agent that has memory of its own.
     pub profile_id: Option<String>,
     /// The counter of compactions.
     pub metrics: Metrics,

@@ -15,7 +15,7 @@ pub const AGENTS_FOLDER: Setting = Setting::described(
      `Agent.md` and `skills/<name>/SKILL.md`, read at start. An error names file and line",
 );
 
-/// Where the profiles are, and of which agents.
+/// The place of the profiles, and their agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfilesSetting {
     /// The folder.

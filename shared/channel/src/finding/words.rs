@@ -1,4 +1,4 @@
-//! What a finding can say: [`Words`].
+//! The statements of findings: [`Words`].
 
 use crate::setup::Unreachable;
 

@@ -1,4 +1,4 @@
-//! Who an agent is: [`Profile`], read from the files of its folder.
+//! The description of an agent: [`Profile`], read from the files of its folder.
 //!
 //! ```text
 //! agents/support/Agent.md                       ---

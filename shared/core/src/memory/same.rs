@@ -10,7 +10,7 @@ use crate::terms::{plain, terms};
 const EMPTY_WORDS: &str = "a an the is are was were be been being am has have had do does did will would of in on at for with and \
     that this these those his her their its my he she they i it as by who which user users person people";
 
-/// The same in Chinese.
+/// Such words in Chinese.
 const EMPTY_CHINESE: [&str; 8] = ["用户", "的", "了", "是", "在", "他", "她", "有"];
 
 /// Words that turn a statement into its opposite.

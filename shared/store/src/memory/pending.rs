@@ -7,7 +7,7 @@
 //!
 //! The second item, whose sort key is the entry's public id, lists the first. It is put after the entry, and before the
 //! capture is complete: so a crash in between is completed like the capture. An entry that is approved loses its item
-//! afterwards; whoever lists deletes the items of others that do not wait, so that a webhook, which may delete an entry, need not
+//! afterwards; a reader of the list deletes the items of those that do not wait, so that a webhook, which may delete an entry, need not
 //! be permitted to delete items. Forgetting an owner or a chat deletes the items of its entries, also of those that
 //! were deleted before.
 
@@ -35,7 +35,7 @@ pub const MAX_PENDING: usize = 50;
 pub struct Pending {
     /// The entries, by id.
     pub entries: Vec<StoredEntry>,
-    /// Where the next page starts; `None` if there is none.
+    /// Last id of the page, after which the next one starts; `None` if there is none.
     pub after: Option<EntryId>,
 }
 
@@ -59,7 +59,7 @@ impl Memory {
         Ok(Pending { entries, after })
     }
 
-    /// Approves an entry: from now on it is recalled, and what it supersedes is not. Returns it, or `None` if there is none.
+    /// Approves an entry: it is recalled from then on, and the entries that it supersedes are not. Returns it, or `None` if there is none.
     /// Safe to repeat. One read, and two writes unless it was approved before.
     pub async fn approve(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
