@@ -14,7 +14,7 @@ pub mod zh;
 use std::fmt::Debug;
 
 use crate::command::name::CommandName;
-use crate::limits::Quota;
+use crate::limits::{Amount, Quota};
 use crate::media::Unseen;
 use crate::memory::EntryKind;
 use crate::record::Channel;
@@ -426,6 +426,14 @@ pub struct Spending {
     pub cost: Option<String>,
     /// Number of replies without a price.
     pub unpriced: u64,
+}
+
+/// Returns the number of an amount: `12,345` tokens, a cost of `0.0150`.
+fn number(amount: Amount) -> String {
+    match amount {
+        Amount::Tokens(tokens) => thousands(tokens),
+        Amount::Cost(cost) => format!("{cost:.4}"),
+    }
 }
 
 /// Returns `number` with commas: `12,345`.

@@ -2,7 +2,7 @@
 
 use super::{
     CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, TerminalText, Texts, Whose,
-    thousands,
+    number, thousands,
 };
 use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota, Scope};
@@ -351,19 +351,11 @@ impl Texts for En {
         }
     }
     fn limit_reached(&self, quota: &Quota, until: &str) -> String {
-        let who = match quota.scope {
-            Scope::Person => "You have",
-            Scope::Chat => "This conversation has",
-            Scope::Key => "This application has",
-        };
+        let who = who_has(quota.scope);
         format!("{who} used up today's limit of {}. I answer again from {until}.", amount(quota.limit))
     }
     fn limit_near(&self, quota: &Quota) -> String {
-        let who = match quota.scope {
-            Scope::Person => "You have",
-            Scope::Chat => "This conversation has",
-            Scope::Key => "This application has",
-        };
+        let who = who_has(quota.scope);
         format!("{who} used {} of today's limit of {}.", number(quota.used), amount(quota.limit))
     }
     fn limit_left(&self, quota: &Quota) -> String {
@@ -523,10 +515,11 @@ impl Texts for En {
     }
 }
 
-fn number(amount: Amount) -> String {
-    match amount {
-        Amount::Tokens(tokens) => thousands(tokens),
-        Amount::Cost(cost) => format!("{cost:.4}"),
+fn who_has(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Person => "You have",
+        Scope::Chat => "This conversation has",
+        Scope::Key => "This application has",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, TerminalText, Texts, Whose,
-    thousands,
+    number, thousands,
 };
 use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota, Scope};
@@ -504,13 +504,6 @@ fn whose_limit(scope: Scope) -> &'static str {
         Scope::Person => "你",
         Scope::Chat => "这个对话",
         Scope::Key => "这个应用",
-    }
-}
-
-fn number(amount: Amount) -> String {
-    match amount {
-        Amount::Tokens(tokens) => thousands(tokens),
-        Amount::Cost(cost) => format!("{cost:.4}"),
     }
 }
 
