@@ -51,6 +51,7 @@ mod fixtures;
 mod forgetting;
 mod forgotten;
 mod groups;
+mod hostile;
 mod http_access;
 mod http_limits;
 mod http_messages;
