@@ -64,3 +64,122 @@ pub(crate) fn answered_by(records: &[Record], sent: &SortKey, waiting: Vec<SortK
     answered.reverse();
     answered
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use annals_core::record::Channel;
+    use annals_core::reply_token::ReplyToken;
+    use annals_core::sort_key::{MessageId, Timestamp};
+    use annals_core::takeover::Dispatch;
+    use annals_core::testing::{as_kind, boundary, hours, key, opening, reply, user};
+
+    use super::*;
+
+    fn keys(ids: impl IntoIterator<Item = u64>) -> Vec<SortKey> {
+        ids.into_iter().map(|id| key(0, id)).collect()
+    }
+
+    fn elsewhere(record: Record) -> Record {
+        Record { chat_id: "43".into(), ..record }
+    }
+
+    /// Returns messages whose keys have 512 bytes.
+    fn long(count: u64) -> Vec<Record> {
+        let id = |number: u64| MessageId::new(format!("{number:03}{}", "#".repeat(165))).unwrap();
+        let key = |number: u64| SortKey::message(hours(0), &id(number));
+        (0..count).map(|number| Record { key: key(number), ..user(0, number) }).collect()
+    }
+
+    fn keys_of(records: &[Record]) -> Vec<SortKey> {
+        records.iter().map(|record| record.key.clone()).collect()
+    }
+
+    #[test]
+    fn a_turn_covers_the_messages_of_its_first_ones_window() {
+        let records = [user(0, 1), elsewhere(user(0, 2)), user(0, 3)];
+        assert_eq!(covered_by_one_turn(&records, keys(1..=3)), keys([1, 3]));
+        assert_eq!(covered_by_one_turn(&records, keys(2..=3)), keys([2]));
+        let of_lark = Record { channel: Channel::Lark, ..user(0, 3) };
+        assert_eq!(covered_by_one_turn(&[user(0, 1), of_lark], keys([1, 3])), keys([1]));
+        assert_eq!(covered_by_one_turn(&records, Vec::new()), []);
+        // The reply to a message has its base, and is not the message.
+        let own = elsewhere(reply(&[(0, 1)]));
+        assert_eq!(covered_by_one_turn(&[own, user(0, 1), user(0, 3)], keys([1, 3])), keys([1, 3]));
+    }
+
+    #[test]
+    fn a_message_with_a_reply_token_is_answered_alone() {
+        let (mut waiting, mut other) = (user(0, 1), user(0, 2));
+        waiting.set_reply_token(ReplyToken::new("one", Timestamp::MAX));
+        other.set_reply_token(ReplyToken::new("another", Timestamp::MAX));
+        let records = [waiting, other, user(0, 3), user(0, 4)];
+        assert_eq!(covered_by_one_turn(&records, keys(1..=4)), keys([1]));
+        assert_eq!(covered_by_one_turn(&records, keys(2..=4)), keys([2]));
+        assert_eq!(covered_by_one_turn(&records, keys(3..=4)), keys([3, 4]));
+    }
+
+    #[test]
+    fn a_turn_covers_no_more_than_a_head_and_a_reply_hold() {
+        let records: Vec<Record> = (0..120).map(|id| user(0, id)).collect();
+        assert_eq!(covered_by_one_turn(&records, keys(0..120)), keys(0..100));
+        // 64 keys of 512 bytes are 32 KiB.
+        let records = long(70);
+        assert_eq!(records[0].key.as_str().len(), 512);
+        assert_eq!(covered_by_one_turn(&records, keys_of(&records)), keys_of(&records[..64]));
+    }
+
+    #[test]
+    fn the_newest_covered_message_is_a_persons_and_no_boundary() {
+        let records = [user(0, 1), reply(&[(0, 1)]), boundary(0, 2), opening(0, 2), user(0, 3)];
+        let newest = |ids: &[u64]| newest_covered(&records, &OpenTurn::new(keys(ids.iter().copied())));
+        assert_eq!(newest(&[1]), Some(&records[0]));
+        assert_eq!(newest(&[1, 2]), Some(&records[3]));
+        assert_eq!(newest(&[1, 3]), Some(&records[4]));
+        assert_eq!(newest(&[4]), None);
+        assert_eq!(newest(&[]), None);
+        assert_eq!(message_at(&records[..3], &key(0, 2)), None);
+        assert_eq!(message_at(&records[1..2], &key(0, 1)), None);
+    }
+
+    /// Makes `record` the message of an operator that is to be sent.
+    fn sent(mut record: Record, answers: bool) -> Record {
+        let dispatch = Dispatch { by: "ops".into(), answers, to: MessageId::number(1), from: None };
+        record.message.metadata.set_dispatch(&dispatch);
+        as_kind(record, Kind::Notice)
+    }
+
+    #[test]
+    fn an_operators_message_answers_what_was_stored_before_it_in_its_window() {
+        let late = Record { sent_at: hours(2).plus(Duration::from_millis(1)), ..user(0, 4) };
+        let same_time = Record { sent_at: hours(2), ..user(0, 5) };
+        let records =
+            [user(0, 1), elsewhere(user(0, 2)), boundary(0, 3), late, same_time, sent(user(2, 9), true)];
+        let at = key(2, 9);
+        assert_eq!(answered_by(&records, &at, keys(1..=6)), keys([1, 5]));
+        assert_eq!(answered_by(&records, &key(2, 8), keys(1..=6)), []);
+        let of_lark = [Record { channel: Channel::Lark, ..user(0, 1) }, sent(user(2, 9), true)];
+        assert_eq!(answered_by(&of_lark, &at, keys([1])), []);
+        // A chat that was not taken over is answered by its agent.
+        assert_eq!(answered_by(&[user(0, 1), sent(user(2, 9), false)], &at, keys([1])), []);
+        assert_eq!(answered_by(&[user(0, 1), user(2, 9)], &at, keys([1])), []);
+    }
+
+    #[test]
+    fn of_too_many_messages_an_operator_answers_the_newest() {
+        let mut records = long(70);
+        let waiting = keys_of(&records);
+        // Its own key counts, too: 63 others of 512 bytes have space beside it.
+        records.push(sent(user(2, 9), true));
+        assert_eq!(answered_by(&records, &key(2, 9), waiting.clone()), waiting[7..]);
+        // With one of 512 bytes, all 64 have exactly the maximum.
+        records.pop();
+        let id = MessageId::new("#".repeat(166)).unwrap();
+        let own = Record { key: SortKey::message(hours(2), &id), ..user(2, 9) };
+        let at = own.key.clone();
+        records.push(sent(own, true));
+        assert_eq!(at.as_str().len(), 512);
+        assert_eq!(answered_by(&records, &at, waiting.clone()), waiting[7..]);
+    }
+}

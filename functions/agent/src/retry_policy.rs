@@ -294,7 +294,7 @@ mod tests {
     fn no_pause_is_longer_than_the_time_that_is_left() {
         let (mut first, late) = (asking(1, true), NOW.plus(Duration::from_secs(99)));
         assert_eq!(first.deadline(), NOW.plus(Duration::from_secs(100)));
-        assert_eq!(first.failed(Some(&busy(2)), late), AskFallback);
+        assert_eq!(first.failed(Some(&busy(1)), late), AskFallback);
         assert_eq!(first.deadline(), NOW.plus(MODEL_TIME));
         let end = NOW.plus(MODEL_TIME);
         assert_eq!(first.failed(Some(&GONE), end), HandBack);
@@ -309,12 +309,20 @@ mod tests {
         assert!(!asking.may_call(NOW.plus(Duration::from_secs(30))));
         (0..ROUNDS).for_each(|_| asking.called());
         assert!(!asking.may_call(NOW));
+        // An agent may have fewer rounds, and never more.
+        for (given, rounds) in [(Some(2), 2), (Some(0), 0), (Some(ROUNDS + 5), ROUNDS), (None, ROUNDS)] {
+            let mut asking = self::asking(1, false).with_rounds(given);
+            let made =
+                (0..2 * ROUNDS).take_while(|_| asking.may_call(NOW).then(|| asking.called()).is_some());
+            assert_eq!(made.count(), usize::try_from(rounds).unwrap(), "{given:?}");
+        }
     }
 
     #[test]
     fn attempts_end_and_their_pauses_grow() {
         let attempts: Vec<Attempt> = (1..=DELIVERY_ATTEMPTS).map(Attempt).collect();
-        assert!(attempts.is_sorted_by_key(|attempt| attempt.pause()));
+        let pauses = attempts.iter().map(|attempt| attempt.pause().as_secs());
+        assert_eq!(pauses.take(8).collect::<Vec<_>>(), [5, 5, 15, 30, 60, 120, 300, 300]);
         assert_eq!(attempts.iter().position(|attempt| attempt.ends_asking()), Some(2));
         assert_eq!(attempts.iter().position(|attempt| attempt.ends_sending()), Some(14));
         let total: Duration = attempts.iter().map(|attempt| attempt.pause()).sum();
