@@ -25,6 +25,12 @@ docs *args:
 deny:
     cargo deny --locked --workspace check
 
+# Ten minutes of fuzzing of one parser: `just fuzz telegram`. Needs nightly Rust and cargo-fuzz: fuzz/README.md
+fuzz target *args:
+    cp Cargo.lock fuzz/
+    cargo run --quiet -p annals-hostile --bin seeds -- fuzz/corpus
+    cargo +nightly fuzz run --sanitizer none {{ target }} -- -max_total_time=600 -timeout=10 -rss_limit_mb=2048 -max_len=16384 {{ args }}
+
 # Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored
 ai-sdk:
     tests/ai-sdk/run

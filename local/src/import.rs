@@ -27,6 +27,8 @@ use annals_store::history::History;
 use anyhow::{Context, bail};
 
 use self::file::Source;
+#[doc(hidden)]
+pub use self::file::parse_all;
 pub use self::item::Options;
 use self::item::Skipped;
 use self::parsed::Parsed;

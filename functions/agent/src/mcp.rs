@@ -39,6 +39,8 @@ use tokio::sync::Mutex;
 use self::http::Http;
 pub(crate) use self::listed::External;
 use self::listed::external;
+#[doc(hidden)]
+pub use self::schema::plain_object;
 pub(crate) use self::session::Session;
 
 /// Time for which a list of tools is used.

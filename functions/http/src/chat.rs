@@ -12,7 +12,7 @@
 //! - `submit.rs`: appends and queues
 //! - `stream.rs`: streams a reply; `chunks.rs`: the chunks of the UI message stream
 
-mod body;
+pub(crate) mod body;
 mod chunks;
 mod past;
 mod stream;

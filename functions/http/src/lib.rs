@@ -5,6 +5,7 @@
 //! - [`auth`]: API keys, and the chats that a caller may name
 //! - [`limit`]: how often a key may call; `wrong_keys.rs`: how often an address may send wrong ones
 //! - `request.rs`: typed extractors; `failure.rs`: errors; `state.rs`: the state of all handlers
+//! - `bodies.rs`: parses any body as every route does, for the tests of hostile input
 //! - [`chat`]: the protocol of `useChat` of the AI SDK
 //! - [`follow`]: follows a reply while it is made
 //! - `messages.rs`: sends messages, and waits for their replies
@@ -22,6 +23,8 @@
 #![allow(unused_qualifications, reason = "written by `utoipa::path`")]
 
 pub mod auth;
+#[doc(hidden)]
+pub mod bodies;
 pub mod chat;
 mod chat_settings;
 mod chats;

@@ -169,7 +169,7 @@ enum Destination {
 }
 
 /// A message or a command to store.
-struct Incoming {
+pub(crate) struct Incoming {
     user_id: String,
     parts: Vec<Part>,
     id: Option<NewId>,
@@ -179,7 +179,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn message(message: NewMessage) -> Result<Self, Problem> {
+    pub(crate) fn message(message: NewMessage) -> Result<Self, Problem> {
         let user_id = UserId::required(message.user_id)?;
         let parts = content(message.text, message.parts)?;
         let ts = message.ts.map(|ts| Timestamp::from_millis(ts).ok_or_else(invalid_ts)).transpose()?;

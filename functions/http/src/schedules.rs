@@ -197,6 +197,13 @@ fn action(text: Option<String>, prompt: Option<String>) -> Result<Action, Proble
     }
 }
 
+/// Checks action and dates of a schedule that is created at the epoch in UTC.
+pub(crate) fn check(new: NewSchedule) -> Result<(), Problem> {
+    action(new.text, new.prompt)?;
+    let time_zone = new.time_zone.unwrap_or(TimeZone::UTC);
+    timing(new.at.as_deref(), new.cron.as_deref(), time_zone, Timestamp::MIN).map(drop)
+}
+
 /// Returns the dates of a schedule.
 fn timing(
     at: Option<&str>,

@@ -76,6 +76,32 @@ impl Source {
     }
 }
 
+/// Parses the content of a file, and returns the number of its entries. For the tests of hostile input.
+#[doc(hidden)]
+pub fn parse_all(content: &[u8], options: &Options) -> anyhow::Result<usize> {
+    const NAME: &str = "file";
+    let mut count = 0;
+    let mut take = |_| {
+        count += 1;
+        Ok(())
+    };
+    match Shape::of(content)? {
+        Shape::Lines => {
+            let survey = jsonl::Survey::of_lines(NAME, content, options)?;
+            jsonl::read_lines(NAME, content, &survey, options, &mut take)?;
+        }
+        Shape::Array => {
+            let survey = jsonl::Survey::of_array(NAME, content, options)?;
+            jsonl::read_array(NAME, content, &survey, options, &mut take)?;
+        }
+        Shape::Whole => {
+            let survey = telegram::Survey::of(NAME, content, options)?;
+            telegram::read(NAME, content, &survey, options, &mut take)?;
+        }
+    }
+    Ok(count)
+}
+
 /// Opens a file, after its byte order mark if it has one.
 fn open(path: &Path, name: &str) -> anyhow::Result<BufReader<File>> {
     const MARK: &[u8] = b"\xef\xbb\xbf";

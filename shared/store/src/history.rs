@@ -98,6 +98,8 @@ pub use read::{Fate, MAX_PAGE, Page, Position};
 pub use reply::{Reply, ReplyAppended};
 pub use schedules::{Fired, StoredSchedule};
 pub use search::{Found, Hit, Search};
+#[doc(hidden)]
+pub use segment::reread_segment;
 pub use segment::{FormatError, SegmentId, SegmentIdError};
 pub use shelf::{Segment, SegmentError, SegmentInfo};
 pub use table::{Consumed, Meter, TableError};

@@ -17,7 +17,7 @@ const MAX_BRANCHES: usize = 256;
 
 /// Returns `given` as an object's schema that has the properties of all its branches, and no keyword at its root that a
 /// provider refuses.
-pub(super) fn plain_object(given: &Map<String, Value>) -> Value {
+pub fn plain_object(given: &Map<String, Value>) -> Value {
     let mut left = MAX_BRANCHES;
     let Shape { properties, required } = shape(given, given, &mut left);
     let mut schema = given.clone();

@@ -143,6 +143,15 @@ pub(super) fn decode(
     Ok((records, json.len() as u64))
 }
 
+/// Reads the segment `gzip` of `chat`, and returns its lines as they would be written. For the tests of hostile input.
+#[doc(hidden)]
+pub fn reread_segment(gzip: &[u8], chat: &ChatKey) -> Result<Vec<u8>, FormatError> {
+    let (from, to) = (SortKey::start_of(Timestamp::MIN), SortKey::start_of(Timestamp::MAX));
+    let (records, _) = decode(gzip, chat, &from, &to)?;
+    let lines: Result<Vec<Vec<u8>>, _> = records.iter().map(to_line).collect();
+    lines.map(|lines| lines.concat()).map_err(|_| FormatError::Line(0))
+}
+
 /// Returns the SHA-256 of `bytes` in hex.
 pub(super) fn sha256(bytes: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, bytes))
