@@ -89,6 +89,10 @@ infra:
 cloud *args:
     infra/cloud/run {{ args }}
 
+# The tables and plots of docs/benchmarks.md and docs/scale.md, measured beside what people use instead
+bench *args:
+    bench/compare/run {{ args }}
+
 # 200 chats, 20,000 messages, and faults of every kind for half an hour: `just soak --chats 20 --messages 600 --minutes 2`
 soak *args:
     cargo bench --profile dev --bench soak -- {{ args }}
