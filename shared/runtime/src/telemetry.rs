@@ -31,12 +31,12 @@ pub use traces::Traces;
 use traces::{ENDPOINT, HEADERS, Spans};
 use tracing::Instrument;
 use tracing::field::Empty;
-use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::prelude::*;
+use tracing_subscriber::registry;
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::{EnvFilter, registry};
 
 /// Settings of logs and traces.
 pub const SETTINGS: [Setting; 3] = [
@@ -49,11 +49,15 @@ pub const SETTINGS: [Setting; 3] = [
         "deployed only, in a secret; this and `OTEL_SERVICE_NAME` are as OpenTelemetry defines them",
     ),
     Setting::described(
-        EnvFilter::DEFAULT_ENV,
+        FILTER,
         "`info` deployed; locally `warn`, and `info` for Annals, on standard error",
-        "a [tracing-subscriber](https://docs.rs/tracing-subscriber) filter; an invalid one counts as not set",
+        "levels of logs, comma-separated: one for all and others by the start of a target, such as \
+         `warn,annals_engine=debug`; an invalid list counts as not set",
     ),
 ];
+
+/// The setting that selects what is logged, as other programs in Rust name it.
+const FILTER: &str = "RUST_LOG";
 
 /// Target of the span with which the Lambda runtime names the request.
 const INVOCATION_TARGET: &str = "lambda_runtime::layers::trace";
@@ -79,8 +83,8 @@ pub fn init_terminal(silent: bool, colours: bool) {
     // The embedded DynamoDB engine warns of each failed condition, which is the normal way of finding a duplicate; the
     // SDK warns of errors that are handled elsewhere.
     let filter = filter(if silent { "off" } else { "warn,annals=info,dynoxide=error,aws_config=error" });
-    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_env_filter(filter);
-    drop(subscriber.with_ansi(colours).with_target(false).try_init());
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+    drop(registry().with(lines.with_target(false).with_filter(filter)).try_init());
 }
 
 /// Header with the id of a request, in the response, in its problem and in its log lines. The caller's id is used if it
@@ -157,29 +161,25 @@ where
 }
 
 /// Adds the span that names the request to `filter`, whatever it leaves out.
-fn with_invocation(filter: EnvFilter) -> EnvFilter {
-    match format!("{INVOCATION_TARGET}=info").parse() {
-        Ok(invocation) => filter.add_directive(invocation),
-        Err(_) => filter,
-    }
+fn with_invocation(filter: Targets) -> Targets {
+    filter.with_target(INVOCATION_TARGET, LevelFilter::INFO)
 }
 
-fn filter(default: &str) -> EnvFilter {
-    let set = process_env(EnvFilter::DEFAULT_ENV).filter(|value| !value.trim().is_empty());
-    let set = set.filter(|value| EnvFilter::try_new(value).is_ok());
-    without_quotes(set.as_deref().unwrap_or(default))
+fn filter(default: &str) -> Targets {
+    let set = process_env(FILTER).filter(|value| !value.trim().is_empty());
+    set.and_then(|set| without_quotes(&set)).or_else(|| without_quotes(default)).unwrap_or_default()
 }
 
-/// Turns off what quotes messages, unless `directives` name it: `rmcp` those of servers, and below `info` the SDK all that it
-/// reads and writes.
-fn without_quotes(directives: &str) -> EnvFilter {
-    let filter = EnvFilter::new(directives);
-    let is_verbose = filter.max_level_hint().is_none_or(|level| level > LevelFilter::INFO);
-    let quoting = [("rmcp", "rmcp=off", true), ("aws_smithy_runtime", "aws_smithy_runtime=info", is_verbose)];
-    quoting.into_iter().fold(filter, |filter, (name, silence, quotes)| match silence.parse() {
-        Ok(silence) if quotes && !directives.contains(name) => filter.add_directive(silence),
-        _ => filter,
-    })
+/// Parses a list of levels. Turns off what quotes messages, unless `levels` name it: `rmcp` those of servers, and below
+/// `info` the SDK all that it reads and writes. Returns `None` if the list is invalid.
+fn without_quotes(levels: &str) -> Option<Targets> {
+    let filter: Targets = levels.parse().ok()?;
+    let is_verbose = filter.iter().map(|(_, level)| level).chain(filter.default_level()).max();
+    let is_verbose = is_verbose > Some(LevelFilter::INFO);
+    let quoting = [("rmcp", LevelFilter::OFF, true), ("aws_smithy_runtime", LevelFilter::INFO, is_verbose)];
+    Some(quoting.into_iter().fold(filter, |filter, (name, level, quotes)| {
+        if quotes && !levels.contains(name) { filter.with_target(name, level) } else { filter }
+    }))
 }
 
 #[cfg(test)]
@@ -224,7 +224,7 @@ mod tests {
         let written = Written::default();
         let writer = written.clone();
         let lines = json_lines(move || writer.clone());
-        let subscriber = registry().with(lines.with_filter(with_invocation(without_quotes(level))));
+        let subscriber = registry().with(lines.with_filter(with_invocation(without_quotes(level).unwrap())));
         (written, tracing::subscriber::set_default(subscriber))
     }
 
@@ -259,6 +259,16 @@ mod tests {
             tracing::warn!(target: "rmcp::service", "quoted");
             tracing::warn!("own");
             assert_eq!(written.lines().len(), lines, "{level}");
+        }
+    }
+
+    #[test]
+    fn an_invalid_list_of_levels_counts_as_not_set() {
+        for levels in ["info", "off", "warn,annals=info,dynoxide=error", " debug , hyper=off"] {
+            assert!(without_quotes(levels).is_some(), "{levels}");
+        }
+        for levels in ["annals=loud", "[span{field=1}]=info=debug"] {
+            assert!(without_quotes(levels).is_none(), "{levels}");
         }
     }
 }
