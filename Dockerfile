@@ -20,8 +20,8 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 FROM source AS build-annals
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
-    cargo build --locked --release --package annals --bin annals \
-    && mkdir /out && mkdir -m 700 /out/data && cp target/release/annals /out/
+    cargo build --locked --profile program --package annals --bin annals \
+    && mkdir /out && mkdir -m 700 /out/data && cp target/program/annals /out/
 
 FROM ${RUNTIME} AS relay
 COPY --from=build-relay /out/relay /relay
