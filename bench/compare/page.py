@@ -59,7 +59,8 @@ def cost_table(figures, step):
     for name, row in figures["cost"].items():
         if name == "powertools" and step == "load":
             continue
-        cells = [cell(row[str(size)] if "error" in row[str(size)] else row[str(size)].get(step)) for size in sizes]
+        measured = [row.get(str(size), {}) for size in sizes]
+        cells = [cell(one if "error" in one else one.get(step)) for one in measured]
         rows.append(f"| {LABELS[name]} | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
@@ -68,7 +69,8 @@ def refusals(figures):
     said = []
     for name, row in figures["cost"].items():
         for size in figures["sizes"]:
-            parts = [row[str(size)], *(row[str(size)].get(step, {}) for step in ("append", "duplicate", "load"))]
+            one = row.get(str(size), {})
+            parts = [one, *(one.get(step, {}) for step in ("append", "duplicate", "load"))]
             if error := next((part["error"] for part in parts if "error" in part), None):
                 said.append(f"{LABELS[name]} with {size:,} messages: `{error[:220].strip()}`")
     return said
@@ -98,8 +100,8 @@ def million_table(figures):
             continue
         cells = []
         for size in sizes:
-            one = row[str(size)]
-            bad = "error" in one or any("error" in one.get(step, {}) for step in ("append", "load"))
+            one = row.get(str(size), {})
+            bad = not one or "error" in one or any("error" in one.get(step, {}) for step in ("append", "load"))
             cells.append("–" if bad else f"{exchange(one) * 5e5:,.2f}")
         rows.append(f"| {LABELS[name]} | " + " | ".join(cells) + " |")
     flat = f"{AGENT_CORE_EVENT * 1e6:,.2f}"
@@ -164,7 +166,7 @@ def plot(title, subtitle, lines):
         out.append("</g>")
         labels.append([at_y(points[-1][1]) + 4, at_x(points[-1][0]) + 9, name])
         if points[-1][0] < xs[-1]:
-            labels[-1][:2] = labels[-1][0] - 14, labels[-1][1] - 40  # above the end, off the lines that go on
+            labels[-1][:2] = labels[-1][0] - 28, labels[-1][1] - 40  # above the end, off the lines that go on
     labels.sort()
     for before, label in zip(labels, labels[1:]):
         # Labels of lines that end close to each other are moved apart.
@@ -180,7 +182,7 @@ def lines_of(figures, step):
             continue
         points = []
         for size in figures["sizes"]:
-            count = row[str(size)].get(step)
+            count = row.get(str(size), {}).get(step)
             if count and "error" not in count and dollars(count):
                 points.append((size, dollars(count) * 1e6))
         if points:
