@@ -215,6 +215,7 @@ published rules; the run ends if one differs. A refused condition is counted as 
 turn, {text} bytes of UTF-8 on average. Measured on {date}; versions are in `bench/compare/requirements.txt` and `package.json`.
 
 A cell is *units · requests · KB*: W and R are write and read units of DynamoDB, PUT (or LIST) and GET are requests to S3.
+A dash: not measured.
 
 ## Append
 
