@@ -73,6 +73,9 @@ def refusals(figures):
             parts = [one, *(one.get(step, {}) for step in ("append", "duplicate", "load"))]
             if error := next((part["error"] for part in parts if "error" in part), None):
                 said.append(f"{LABELS[name]} with {size:,} messages: `{error[:220].strip()}`")
+            there = one.get("load", {}).get("count", size)
+            if there < size and name != "powertools":
+                said.append(f"{LABELS[name]} with {size:,} messages: its load returns {there:,} of them, without an error")
     return said
 
 
@@ -215,7 +218,6 @@ published rules; the run ends if one differs. A refused condition is counted as 
 turn, {text} bytes of UTF-8 on average. Measured on {date}; versions are in `bench/compare/requirements.txt` and `package.json`.
 
 A cell is *units · requests · KB*: W and R are write and read units of DynamoDB, PUT (or LIST) and GET are requests to S3.
-A dash: not measured.
 
 ## Append
 
@@ -233,7 +235,7 @@ A dash: not measured.
 
 {load}
 
-Refused:{refused}
+Refused or incomplete:{refused}
 
 How to read them:
 
