@@ -1,13 +1,13 @@
 // History of a chat, loaded page by page and kept up to date.
-import { useCallback, useRef, useState } from 'react';
+import { startTransition, useCallback, useRef, useState } from 'react';
 import { type Api, type Message, type Page, ofChat } from './api';
 import { usePoll } from './poll';
 
 const PAGE = 40;
-/** The largest page that the API has. */
-const LARGEST_PAGE = 200;
-/** Maximum number of largest pages to load in order to reach a message. Every loaded message is rendered. */
-const MOST_REACHED = 3;
+/** A page on the way to a message far back: twice as many take the page's thread more than a tenth of a second. */
+const REACHING_PAGE = 100;
+/** Maximum number of such pages to load in order to reach a message. Every loaded message is rendered. */
+const MOST_REACHED = 6;
 /** Maximum number of pages to load in order to close the gap to the newest page. With a larger gap only the newest page is shown. */
 const MOST_CAUGHT_UP = 10;
 
@@ -50,7 +50,8 @@ export function useHistory(api: Api, chat: string, pause: number) {
     try {
       const page = await read(`&before=${from}`, undefined, limit);
       const now = latest.current;
-      if (now?.before === from) show({ messages: [...page.messages, ...now.messages], before: page.before });
+      // As a transition, so that the page answers while hundreds of messages are rendered.
+      if (now?.before === from) startTransition(() => show({ messages: [...page.messages, ...now.messages], before: page.before }));
     } finally {
       setLoadingEarlier(false);
     }
@@ -62,7 +63,7 @@ export function useHistory(api: Api, chat: string, pause: number) {
       for (let pages = 0; ; pages++) {
         if (latest.current?.messages.some(message => message.id === id)) return true;
         if (!latest.current?.before || pages === MOST_REACHED) return false;
-        await loadEarlier(LARGEST_PAGE);
+        await loadEarlier(REACHING_PAGE);
       }
     },
     [loadEarlier],
