@@ -320,12 +320,49 @@ fn encode_id(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
 
     fn key(millis: i64, id: &str) -> SortKey {
         SortKey::message(Timestamp::from_millis(millis).unwrap(), &MessageId::new(id).unwrap())
+    }
+
+    #[test]
+    fn times_are_written_and_read_and_counted_from() {
+        let at = |millis| Timestamp::from_millis(millis).unwrap();
+        let time = at(1_763_765_920_512);
+        assert_eq!(time.rfc3339(), "2025-11-21T22:58:40.512Z");
+        assert_eq!(Timestamp::parse_rfc3339("2025-11-21T22:58:40.512Z"), Some(time));
+        assert_eq!(Timestamp::parse_rfc3339("2025-11-21T22:58:40Z"), Some(at(1_763_765_920_000)));
+        for other in ["1969-12-31T23:59:59Z", "2287-01-01T00:00:00Z", "2025-11-21", ""] {
+            assert_eq!(Timestamp::parse_rfc3339(other), None, "{other}");
+        }
+        assert_eq!(time.to_string(), "1763765920512");
+        assert_eq!(at(5000).since(at(2000)), Duration::from_secs(3));
+        assert_eq!(at(2000).since(at(5000)), Duration::ZERO);
+        assert_eq!(
+            (at(2000).plus(Duration::from_secs(3)), at(5000).minus(Duration::from_secs(3))),
+            (at(5000), at(2000))
+        );
+        assert_eq!(Timestamp::MAX.plus(Duration::from_millis(1)), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.minus(Duration::from_millis(1)), Timestamp::MIN);
+        assert_eq!(
+            (Timestamp::from_secs(i64::MAX), Timestamp::from_secs(-1)),
+            (Timestamp::MAX, Timestamp::MIN)
+        );
+        assert_eq!((Timestamp::from_millis(-1), Timestamp::from_millis(10_000_000_000_000)), (None, None));
+    }
+
+    #[test]
+    fn an_id_is_shown_as_it_is_and_its_records_ids_follow_from_it() {
+        let id = MessageId::new("m1").unwrap();
+        assert_eq!((id.to_string().as_str(), id.derived("reply").as_str()), ("m1", "m1/reply"));
+        assert_eq!(MessageId::number(7).as_str(), "7");
+        assert_eq!(MessageId::new(""), Err(MessageIdError::Empty));
+        assert_eq!(MessageId::new("a\nb"), Err(MessageIdError::ControlCharacter('\n')));
     }
 
     #[test]

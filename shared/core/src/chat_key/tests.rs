@@ -30,6 +30,33 @@ fn every_row_of_the_keys_table() {
 }
 
 #[test]
+fn a_key_tells_its_window_its_agent_and_its_channel() {
+    for (key, chat_id, agent_id, window, channel) in [
+        ("telegram:chat:42", "42", None, None, Some(Channel::Telegram)),
+        ("telegram:chat:-100:topic:7", "-100", None, Some("telegram:chat:-100"), Some(Channel::Telegram)),
+        ("lark:chat:oc_1", "oc_1", None, None, Some(Channel::Lark)),
+        ("lark:chat:oc_1:thread:omt_2", "oc_1", None, Some("lark:chat:oc_1"), Some(Channel::Lark)),
+        ("http:chat:dev:c", "c", None, None, Some(Channel::Http)),
+        ("web:room:dev:r", "r", None, None, Some(Channel::Web)),
+        ("agent:annals:channel:1:2", "2", Some("annals"), None, Some(Channel::Discord)),
+        ("agent:annals:thread:1:3", "3", Some("annals"), None, Some(Channel::Discord)),
+        ("agent:annals:user:ada", "ada", Some("annals"), None, None),
+    ] {
+        let chat: ChatKey = key.parse().unwrap();
+        assert_eq!((chat.chat_id(), chat.agent_id(), chat.channel()), (chat_id, agent_id, channel), "{key}");
+        assert_eq!(chat.window().map(|window| window.to_string()).as_deref(), window, "{key}");
+        let (family, _) = key.split_once(':').unwrap();
+        let id = chat.session_id().to_string();
+        assert!(id.starts_with(&format!("{family}-")) && id == chat.session_id().as_str(), "{id}");
+        let of_other = chat.of_agent("other").unwrap();
+        assert_eq!(of_other.to_string(), key.replace("annals", "other"));
+        let actor = ActorKey::new(chat.clone(), "a:b").unwrap();
+        assert_eq!((actor.chat(), actor.user_id()), (&chat, "a:b"));
+        assert_eq!(actor.to_string(), format!("{key}:user:a%3Ab"));
+    }
+}
+
+#[test]
 fn feishu_is_read_as_lark() {
     assert_eq!("feishu:chat:oc_1".parse::<ChatKey>().unwrap().to_string(), "lark:chat:oc_1");
 }

@@ -896,3 +896,59 @@ proptest! {
         prop_assert_eq!(context(&records, now, &policy()).messages.len(), records.len());
     }
 }
+
+#[test]
+fn a_reply_is_made_from_the_history_without_the_messages_that_it_does_not_cover() {
+    let records = [user(0, 1), reply(&[(0, 1)]), user(1, 2), user(1, 3)];
+    let own = |covers: &[SortKey]| records_of_turn(&records, covers, hours(2), &policy());
+    assert_eq!(own(&[key(1, 2), key(1, 3)]), records);
+    assert_eq!(own(&[key(1, 2)]), records[..3]);
+    assert_eq!(own(&[key(1, 3)]), [&records[..2], &records[3..]].concat());
+    assert_eq!(own(&[]), records[..2]);
+    // Messages before and after a boundary.
+    let parted = [user(1, 2), user(1, 3), boundary(2, 4), user(2, 5)];
+    assert_eq!(records_of_turn(&parted, &[key(2, 5)], hours(2), &policy()), parted[2..]);
+}
+
+/// Returns an unanswered message of so many words.
+fn long(id: u64, words: usize) -> Record {
+    let mut record = user(0, id);
+    record.message.parts = vec![Part::text("word ".repeat(words).trim())];
+    record.tokens = tokens::of_message(&record.message);
+    record
+}
+
+#[test]
+fn unanswered_messages_are_shortened_to_the_budget_the_longest_first() {
+    let of = |records: &[Record]| context(records, hours(0), &policy());
+    let earlier = [user(-1, 1), reply(&[(-1, 1)])];
+    let size = |message: &UiMessage| tokens::of_message(message);
+
+    // What fits exactly is not changed, with one sender and with several.
+    let of_bob = Record { user_id: "8".into(), ..long(4, 300) };
+    for waiting in [vec![long(2, 50), long(3, 400)], vec![long(2, 50), long(3, 400), of_bob]] {
+        let seen = of(&waiting);
+        let exact = seen.tokens;
+        let mut kept = seen.clone();
+        assert_eq!((kept.shorten_unanswered(exact), &kept), (Vec::new(), &seen));
+        let mut cut = seen.clone();
+        assert_eq!(cut.shorten_unanswered(exact - 1), ["3"]);
+        assert_eq!(cut.tokens, exact - 1);
+        assert_eq!(cut.messages[0], seen.messages[0]);
+    }
+
+    // A short one leaves the rest of its share to the long ones, which have the same.
+    let mut seen = of(&[&earlier[..], &[long(2, 50), long(3, 2000), long(4, 2500)]].concat());
+    let before = seen.clone();
+    let (budget, all) = (1000, seen.tokens);
+    let waiting: u32 = seen.messages[2..].iter().map(size).sum();
+    let marks = seen.times[2..].iter().flatten().count();
+    let marks = mark_tokens() * u32::try_from(marks).unwrap();
+    assert_eq!(seen.shorten_unanswered(budget), ["3", "4"]);
+    assert_eq!(seen.messages[..3], before.messages[..3]);
+    assert_eq!(seen.tokens, all - waiting + budget - marks);
+    let share = (budget - marks - size(&before.messages[2])) / 2;
+    for message in &seen.messages[3..] {
+        assert!((share / 2..=share).contains(&size(message)), "{} of {share}", size(message));
+    }
+}
