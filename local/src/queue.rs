@@ -144,7 +144,7 @@ impl LocalQueue {
             let run = run.await;
             // A chat that waits for a retry does not block others.
             drop(permit);
-            let (error, pause) = match run {
+            let (error, pause, may_be_held) = match run {
                 Ok(Ok(())) => {
                     self.done(chat, &batch).await;
                     attempts = 0;
@@ -152,20 +152,24 @@ impl LocalQueue {
                 }
                 Ok(Err(undone)) => {
                     attempts += 1;
-                    (undone.to_string(), undone.retry_after(agent.clock.now(), attempts))
+                    // If the store failed, the release of the chat may have failed, too.
+                    let may_be_held = !undone.error.counts() && !undone.error.continues_elsewhere();
+                    (undone.to_string(), undone.retry_after(agent.clock.now(), attempts), may_be_held)
                 }
                 Err(_) => {
-                    if let Err(error) = agent.history.free(chat).await {
-                        tracing::error!(%error, "failed to release the chat of a run that panicked");
-                    }
                     attempts += 1;
-                    ("the run panicked".to_owned(), Attempt(attempts).pause())
+                    ("the run panicked".to_owned(), Attempt(attempts).pause(), true)
                 }
             };
             tracing::error!(error, "failed to run a turn; retrying");
             // There may be no listener.
             drop(self.inner.failures.send(Failed { chat: chat.clone(), error }));
             agent.clock.sleep(pause).await;
+            // Otherwise the chat would wait for the end of the lease, an hour.
+            while may_be_held && let Err(error) = agent.history.free(chat).await {
+                tracing::error!(%error, "failed to release the chat of a failed run; retrying");
+                agent.clock.sleep(pause).await;
+            }
         }
     }
 

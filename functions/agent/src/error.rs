@@ -51,12 +51,12 @@ pub enum TurnError {
 
 impl TurnError {
     /// Returns true if this attempt failed because of the model or the platform, so that it counts.
-    pub(crate) fn counts(&self) -> bool {
+    pub fn counts(&self) -> bool {
         matches!(self, Self::Model(_) | Self::Compaction(_) | Self::Delivery(_))
     }
 
     /// Returns true if another run continues, so that nothing has failed.
-    pub(crate) fn continues_elsewhere(&self) -> bool {
+    pub fn continues_elsewhere(&self) -> bool {
         self.is_lease_lost() || matches!(self, Self::Busy { .. } | Self::Unfinished)
     }
 
