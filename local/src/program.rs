@@ -83,13 +83,23 @@ pub struct Program {
 impl Program {
     /// Opens the data directory and binds the address.
     pub async fn start(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
+        Self::start_through(config, clock, |stores| stores).await
+    }
+
+    /// Like [`Program::start`], with the clients of the stores that `through` returns: tests put a proxy in front of the stores.
+    pub async fn start_through(
+        config: LocalConfig,
+        clock: Clock,
+        through: impl FnOnce(Stores) -> Stores,
+    ) -> anyhow::Result<Self> {
         // Binds before it creates a data directory, which a failed start should not leave behind. If the directory
         // exists, a program that uses it probably has the address too, and the error of the lock names that program.
         let is_new = !config.data_dir.exists();
         let address = SocketAddr::new(config.host, config.port);
         let listener = if is_new { Some(bind(address).await?) } else { None };
         let data_lock = lock(&config.data_dir)?;
-        let mut program = Box::pin(Self::start_with(config, clock, data_lock)).await?;
+        let stores = through(Stores::open(&config.data_dir).await?);
+        let mut program = Box::pin(Self::start_with(config, clock, data_lock, stores)).await?;
         program.listener = Some(match listener {
             Some(listener) => listener,
             None => bind(address).await?,
@@ -103,15 +113,20 @@ impl Program {
         clock: Clock,
         data_lock: DataLock,
     ) -> anyhow::Result<Self> {
-        let program = Box::pin(Self::start_with(config, clock, data_lock)).await?;
+        let stores = Stores::open(&config.data_dir).await?;
+        let program = Box::pin(Self::start_with(config, clock, data_lock, stores)).await?;
         Ok(Self { terminal: Ok(program.terminal?), ..program })
     }
 
     #[allow(clippy::too_many_lines, reason = "wiring, one thing after the other")]
-    async fn start_with(config: LocalConfig, clock: Clock, data_lock: DataLock) -> anyhow::Result<Self> {
+    async fn start_with(
+        config: LocalConfig,
+        clock: Clock,
+        data_lock: DataLock,
+        stores: Stores,
+    ) -> anyhow::Result<Self> {
         let config = config.with_key()?;
         let profiles = profiles::read(&config.profiles)?;
-        let stores = Stores::open(&config.data_dir).await?;
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
         free(&queue, &history).await?;

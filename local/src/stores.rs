@@ -55,9 +55,9 @@ pub struct Stores {
     /// A client of the S3 service.
     pub s3: aws_sdk_s3::Client,
     /// The DynamoDB engine itself.
-    pub(crate) engine: Engine,
+    pub engine: Engine,
     /// The folder of the S3 service.
-    pub(crate) folder: Folder,
+    pub folder: Folder,
     /// The DynamoDB engine's database file.
     database: PathBuf,
 }

@@ -14,16 +14,21 @@ use annals_local::config::LocalConfig;
 use annals_local::histories::open_history;
 use annals_local::program::Program;
 use annals_local::queue::LocalQueue;
-use annals_local::stores::{Stores, TABLE};
+use annals_local::stores::{REGION, Stores, TABLE};
 use annals_store::history::History;
 use annals_store::settings::retention;
+use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::model_api::{self, ModelApi};
 use annals_test_support::telegram_api::{self, Sent, TelegramApi};
+use aws_sdk_s3::config::retry::RetryConfig;
+use axum::Router;
+use axum::extract::Request;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{OnceCell, oneshot};
 use tokio::task::JoinHandle;
@@ -57,6 +62,8 @@ pub(crate) struct TestApp {
     http: reqwest::Client,
     running: Option<Running>,
     stores: OnceCell<Stores>,
+    /// The proxies in front of DynamoDB and S3, and the others.
+    proxies: Vec<FaultProxy>,
     refusals_are_fine: bool,
     is_finished: bool,
 }
@@ -76,10 +83,31 @@ pub(crate) struct Builder {
     telegram: bool,
     /// Value of `MODEL`; `echo` if `None`.
     model: Option<&'static str>,
+    dice: Option<Dice>,
+    /// A data directory to copy.
+    data: Option<std::path::PathBuf>,
     refusals_are_fine: bool,
 }
 
 impl Builder {
+    /// Starts on a copy of the data directory `data`.
+    pub(crate) fn on_copy_of(mut self, data: &std::path::Path) -> Self {
+        self.data = Some(data.to_owned());
+        self
+    }
+
+    /// Sets the manual clock to this time, in epoch milliseconds.
+    pub(crate) fn at(mut self, millis: i64) -> Self {
+        self.clock = Clock::manual(Timestamp::from_millis(millis).unwrap());
+        self
+    }
+
+    /// Puts proxies in front of the stores, of Telegram and of the model, which fail as `dice` decide.
+    pub(crate) fn faulty(mut self, dice: &Dice) -> Self {
+        self.dice = Some(dice.clone());
+        self
+    }
+
     /// Adds an emulator of Telegram.
     pub(crate) fn telegram(mut self) -> Self {
         self.telegram = true;
@@ -116,8 +144,15 @@ impl Builder {
     }
 
     pub(crate) async fn start(self) -> TestApp {
-        let Self { mut settings, clock, telegram, model, refusals_are_fine } = self;
+        let Self { mut settings, clock, telegram, model, dice, data: template, refusals_are_fine } = self;
         let data = tempfile::tempdir().unwrap();
+        if let Some(template) = template {
+            world::copy(&template, data.path());
+        }
+        let mut proxies = match &dice {
+            Some(dice) => in_front_of_the_stores(&Stores::open(data.path()).await.unwrap(), dice).await,
+            None => Vec::new(),
+        };
         let mut set = |name: &str, value: &str| {
             settings.entry(name.into()).or_insert_with(|| value.into());
         };
@@ -130,7 +165,8 @@ impl Builder {
         if let Some(telegram) = &telegram {
             set("TELEGRAM_BOT_TOKEN", telegram_api::TOKEN);
             set("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET);
-            set("TELEGRAM_API_BASE", telegram.base_url());
+            let base = through(&mut proxies, dice.as_ref(), Service::Telegram, telegram.base_url()).await;
+            set("TELEGRAM_API_BASE", &base);
         }
         let (name, model) = match model {
             Some(name) => (name, Some(ModelApi::start().await)),
@@ -139,14 +175,12 @@ impl Builder {
         if let Some(model) = &model {
             set("MODEL", name);
             set("MODEL_API_KEY", model_api::API_KEY);
-            set(
-                "MODEL_BASE_URL",
-                &match name.split_once(':') {
-                    Some(("anthropic", _)) => model.anthropic_url(),
-                    Some(("bedrock", _)) => model.bedrock_url(),
-                    _ => model.base_url(),
-                },
-            );
+            let base = match name.split_once(':') {
+                Some(("anthropic", _)) => model.anthropic_url(),
+                Some(("bedrock", _)) => model.bedrock_url(),
+                _ => model.base_url(),
+            };
+            set("MODEL_BASE_URL", &through(&mut proxies, dice.as_ref(), Service::Model, &base).await);
         }
         let mut app = TestApp {
             data,
@@ -157,6 +191,7 @@ impl Builder {
             http: reqwest::Client::new(),
             running: None,
             stores: OnceCell::new(),
+            proxies,
             refusals_are_fine,
             is_finished: false,
         };
@@ -173,6 +208,8 @@ impl TestApp {
             clock: Clock::manual(start),
             telegram: false,
             model: None,
+            dice: None,
+            data: None,
             refusals_are_fine: false,
         }
     }
@@ -188,7 +225,15 @@ impl TestApp {
         let clock = self.clock.clone();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let program = runtime.spawn(Program::start(config, clock)).await.unwrap().unwrap();
+        let proxied = match &self.proxies[..] {
+            [dynamodb, s3, ..] => Some([dynamodb, s3].map(|proxy| proxy.url().to_owned())),
+            _ => None,
+        };
+        let started = Program::start_through(config, clock, move |stores| match &proxied {
+            Some(urls) => clients_of(stores, urls),
+            None => stores,
+        });
+        let program = runtime.spawn(started).await.unwrap().unwrap();
         let base = format!("http://{}", program.address().unwrap());
         let (shutdown, is_shut_down) = oneshot::channel();
         let served = runtime.spawn(program.serve(async { drop(is_shut_down.await) }));
@@ -199,6 +244,13 @@ impl TestApp {
     pub(crate) async fn restart(&mut self) {
         self.stop().await;
         self.run().await;
+    }
+
+    /// Starts the program again with a clock that shows another time.
+    pub(crate) async fn restart_at(&mut self, now: Timestamp) {
+        self.clock = Clock::manual(now);
+        self.stores = OnceCell::new();
+        self.restart().await;
     }
 
     /// Starts the program again with another value of a setting.
@@ -559,6 +611,49 @@ impl Drop for TestApp {
         }
         assert!(self.is_finished || std::thread::panicking(), "end the test with `app.finish().await`");
     }
+}
+
+/// Serves the stores on sockets, and starts a proxy in front of each.
+async fn in_front_of_the_stores(stores: &Stores, dice: &Dice) -> Vec<FaultProxy> {
+    let (engine, bucket) = (stores.engine.clone(), stores.folder.service(None).unwrap());
+    let dynamodb = Router::new().fallback(async move |request: Request| engine.answer(request).await);
+    let s3 = Router::new().fallback(async move |request: Request| bucket.answer(request).await);
+    let mut proxies = Vec::new();
+    for (service, router) in [(Service::DynamoDb, dynamodb), (Service::S3, s3)] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        proxies.push(FaultProxy::start(service, &url, dice).await);
+    }
+    proxies
+}
+
+/// Returns the URL of a proxy in front of `url`, or `url` itself without dice.
+async fn through(proxies: &mut Vec<FaultProxy>, dice: Option<&Dice>, service: Service, url: &str) -> String {
+    let Some(dice) = dice else { return url.to_owned() };
+    proxies.push(FaultProxy::start(service, url, dice).await);
+    proxies[proxies.len() - 1].url().to_owned()
+}
+
+/// Replaces the clients by those of a deployed function, which retry sooner, at these URLs of DynamoDB and S3.
+fn clients_of(mut stores: Stores, [dynamodb, s3]: &[String; 2]) -> Stores {
+    let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(10));
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
+        .region(aws_sdk_dynamodb::config::Region::new(REGION))
+        .allow_no_auth()
+        .endpoint_url(dynamodb)
+        .retry_config(retries.clone());
+    stores.dynamodb = aws_sdk_dynamodb::Client::from_conf(config.build());
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
+        .region(aws_sdk_s3::config::Region::new(REGION))
+        .allow_no_auth()
+        .endpoint_url(s3)
+        .force_path_style(true)
+        .retry_config(retries);
+    stores.s3 = aws_sdk_s3::Client::from_conf(config.build());
+    stores
 }
 
 /// The answer to a request.

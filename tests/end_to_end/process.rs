@@ -33,6 +33,14 @@ impl Process {
         Self::spawn(folder, data_dir, settings, arguments, Stdio::inherit())
     }
 
+    /// With a limit on the size of its files, in 512 bytes: a write beyond it fails, as on a full disk.
+    pub(crate) fn start_limited(data_dir: &Path, settings: &[(&str, String)], blocks: u32) -> Self {
+        let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_annals")]);
+        Self::run(command, Path::new("."), data_dir, settings, &[], Stdio::inherit())
+    }
+
     /// With its log in this file.
     pub(crate) fn start_logged(data_dir: &Path, settings: &[(&str, String)], log: File) -> Self {
         Self::spawn(Path::new("."), data_dir, settings, &[], log.into())
@@ -45,7 +53,19 @@ impl Process {
         arguments: &[&str],
         log: Stdio,
     ) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
+        let command = Command::new(env!("CARGO_BIN_EXE_annals"));
+        Self::run(command, folder, data_dir, settings, arguments, log)
+    }
+
+    fn run(
+        mut command: Command,
+        folder: &Path,
+        data_dir: &Path,
+        settings: &[(&str, String)],
+        arguments: &[&str],
+        log: Stdio,
+    ) -> Self {
+        let mut child = command
             .current_dir(folder)
             .env_clear()
             .env("ANNALS_DATA_DIR", data_dir)

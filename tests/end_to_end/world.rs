@@ -409,14 +409,15 @@ fn process(stores: &Stores, faults: Faults, retention: Retention, clock: &Clock)
     )
 }
 
-fn copy(from: &Path, to: &Path) {
+/// Copies the files and folders in a folder, but no sockets.
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
+        let (to, kind) = (to.join(entry.file_name()), entry.file_type().unwrap());
+        if kind.is_dir() {
             copy(&entry.path(), &to);
-        } else {
+        } else if kind.is_file() {
             std::fs::copy(entry.path(), to).unwrap();
         }
     }

@@ -53,7 +53,7 @@ impl Folder {
     }
 
     /// Returns the S3 service for callers that sign with `auth`; `None` is this process itself, whose signature is not checked.
-    pub(crate) fn service(&self, auth: Option<SimpleAuth>) -> anyhow::Result<S3> {
+    pub fn service(&self, auth: Option<SimpleAuth>) -> anyhow::Result<S3> {
         let files = s3s_fs::FileSystem::new(&self.root).map_err(|error| {
             anyhow::anyhow!("failed to open the bucket's folder {}: {error:?}", self.root.display())
         })?;

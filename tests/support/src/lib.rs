@@ -10,6 +10,8 @@
 //! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
 //! - [`exports`]: histories of other programs, to import.
 //! - [`fixtures`]: recorded payloads and vectors.
+//! - [`fault_proxy`]: a proxy that fails, delays, cuts and repeats, by seed.
+//! - [`audit`]: a reader of a data directory that shares no code with the program, and checks what must be true of it.
 //! - [`json`]: JSON for the tests of parsers, also random.
 //! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
 #![allow(
@@ -19,10 +21,12 @@
     reason = "support for tests: a panic is a failure that names its line"
 )]
 
+pub mod audit;
 pub mod aws_api;
 pub mod discord_api;
 pub mod discord_gateway;
 pub mod exports;
+pub mod fault_proxy;
 pub mod fixtures;
 pub mod json;
 pub mod lark_api;
