@@ -93,6 +93,10 @@ cloud *args:
 bench *args:
     bench/compare/run {{ args }}
 
+# What the local program takes beside bare puts, and a burst into one chat
+throughput *args:
+    bench/throughput/run {{ args }}
+
 # 200 chats, 20,000 messages, and faults of every kind for half an hour: `just soak --chats 20 --messages 600 --minutes 2`
 soak *args:
     cargo bench --profile dev --bench soak -- {{ args }}

@@ -186,7 +186,7 @@ impl World {
                 };
                 telegram["rawPath"] = path.into();
                 telegram["requestContext"]["http"]["path"] = path.into();
-                telegram["headers"]["authorization"] = "Bearer http-secret".into();
+                telegram["headers"]["authorization"] = "Bearer http-secret-of-bench".into();
                 telegram["body"] = body.to_string().into();
                 telegram
             }
@@ -256,7 +256,7 @@ impl World {
 /// Returns the settings in the secret, which all functions share here.
 fn secret() -> [(&'static str, String); 10] {
     [
-        ("HTTP_API_KEYS", "me:http-secret:admin".to_owned()),
+        ("HTTP_API_KEYS", "me:http-secret-of-bench:admin".to_owned()),
         ("TELEGRAM_BOT_TOKEN", TOKEN.to_owned()),
         ("TELEGRAM_WEBHOOK_SECRET", "telegram-webhook-secret".to_owned()),
         ("LARK_APP_ID", "cli_0123456789abcdef".to_owned()),

@@ -9,6 +9,7 @@
 //!
 //! Source: <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>.
 
+use std::io::{Read, Seek};
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -81,14 +82,20 @@ pub(crate) async fn launch(
     let mut command = Command::new(binary);
     command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
     command.env("AWS_LAMBDA_RUNTIME_API", address.to_string());
-    // Only problems in the log are wanted here.
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    // Its log is shown if it does not answer.
+    let mut log = tempfile::tempfile().unwrap();
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap());
     let started = Instant::now();
     let child = Process(command.spawn().unwrap_or_else(|error| panic!("{}: {error}", binary.display())));
     let pid = child.0.id();
     let mut hear = async || {
         let said = timeout(PATIENCE, heard.recv()).await;
-        match said.unwrap_or_else(|_| panic!("{} does not answer", binary.display())).unwrap() {
+        let said = said.unwrap_or_else(|_| {
+            let mut lines = String::new();
+            log.rewind().and_then(|()| log.read_to_string(&mut lines)).unwrap();
+            panic!("{} does not answer; its log: {lines}", binary.display())
+        });
+        match said.unwrap() {
             (_, Said::Failed(body)) => {
                 panic!("{} failed: {}", binary.display(), String::from_utf8_lossy(&body))
             }

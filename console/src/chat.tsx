@@ -1,5 +1,5 @@
 // One chat: its history, the composer, and the details beside it.
-import { startTransition, useEffect, useMemo, useRef, useState } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { type Context, type ListedChat, type Message, Problem, ofChat } from './api';
 import { type Actions, ActionsContext, useStable } from './actions';
 import { Composer } from './composer';
@@ -189,8 +189,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const [target, setTarget] = useState<{ id: string } | null>(null);
   const jump = async (message: Message) => {
     const isThere = await history.reach(message);
-    // With the messages on the way to it, which are a transition, too.
-    if (isThere) startTransition(() => setTarget({ id: message.id }));
+    if (isThere) setTarget({ id: message.id });
     return isThere;
   };
 

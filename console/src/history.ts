@@ -1,13 +1,11 @@
 // History of a chat, loaded page by page and kept up to date.
-import { startTransition, useCallback, useRef, useState } from 'react';
+import { useCallback, useRef, useState } from 'react';
 import { type Api, type Message, type Page, ofChat } from './api';
 import { usePoll } from './poll';
 
 const PAGE = 40;
-/** A page on the way to a message far back: twice as many take the page's thread more than a tenth of a second. */
-const REACHING_PAGE = 100;
-/** Maximum number of such pages to load in order to reach a message. Every loaded message is rendered. */
-const MOST_REACHED = 6;
+/** Maximum number of pages to load in order to reach a message. Every loaded message is rendered, a page at a time. */
+const MOST_REACHED = 15;
 /** Maximum number of pages to load in order to close the gap to the newest page. With a larger gap only the newest page is shown. */
 const MOST_CAUGHT_UP = 10;
 
@@ -26,8 +24,8 @@ export function useHistory(api: Api, chat: string, pause: number) {
     setShown(next);
   };
 
-  const read = (query: string, signal?: AbortSignal, limit = PAGE) =>
-    api.get<Page>(`${ofChat(chat, 'messages')}?limit=${limit}${query}`, signal);
+  const read = (query: string, signal?: AbortSignal) =>
+    api.get<Page>(`${ofChat(chat, 'messages')}?limit=${PAGE}${query}`, signal);
 
   const { problem, again } = usePoll(async signal => {
     let page = await read('', signal);
@@ -43,15 +41,14 @@ export function useHistory(api: Api, chat: string, pause: number) {
     if (next !== latest.current) show(next);
   }, pause);
 
-  const loadEarlier = useCallback(async (limit = PAGE) => {
+  const loadEarlier = useCallback(async () => {
     const from = latest.current?.before;
     if (!from) return;
     setLoadingEarlier(true);
     try {
-      const page = await read(`&before=${from}`, undefined, limit);
+      const page = await read(`&before=${from}`);
       const now = latest.current;
-      // As a transition, so that the page answers while hundreds of messages are rendered.
-      if (now?.before === from) startTransition(() => show({ messages: [...page.messages, ...now.messages], before: page.before }));
+      if (now?.before === from) show({ messages: [...page.messages, ...now.messages], before: page.before });
     } finally {
       setLoadingEarlier(false);
     }
@@ -63,7 +60,7 @@ export function useHistory(api: Api, chat: string, pause: number) {
       for (let pages = 0; ; pages++) {
         if (latest.current?.messages.some(message => message.id === id)) return true;
         if (!latest.current?.before || pages === MOST_REACHED) return false;
-        await loadEarlier(REACHING_PAGE);
+        await loadEarlier();
       }
     },
     [loadEarlier],
