@@ -44,7 +44,7 @@ fn messages_are_added_to_a_turn_between_two_requests() {
 
 /// All at once: minutes, even in release mode.
 #[test]
-#[ignore = "takes long: cargo test --release -p annals-protocol explore -- --ignored --nocapture"]
+#[ignore = "takes long: cargo test --profile program -p annals-protocol explore -- --ignored --nocapture"]
 fn everything_at_once() {
     let budget = Budget { crashes: 1, repeats: 1, lapses: 1, expiries: 1, visits: 1, failures: 0, rounds: 1 };
     explore("stop between two", protocol(&[Asks, Stop, Asks], Budget { repeats: 0, visits: 0, ..budget }));
