@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::app::{APP_KEY, TestApp, chat_path, ids};
 use crate::process::Process;
-use crate::under_faults::findings;
+use crate::under_faults::{findings, settled_findings};
 use crate::updates::{START, private};
 use crate::world::{A_LIFE, copy};
 
@@ -53,7 +53,11 @@ async fn a_log_that_is_cut_anywhere_leaves_a_prefix_that_redeliveries_complete()
         log.set_len((wal * tenths / 10 + 777).min(wal)).unwrap();
         let app = TestApp::builder().telegram().model().on_copy_of(cut.path()).start().await;
         say(&app, 1..6).await;
-        assert_eq!(findings(app.data_dir(), &told(1..6)), [""; 0], "{tenths} tenths of the log");
+        assert_eq!(
+            settled_findings(app.data_dir(), &told(1..6)).await,
+            [""; 0],
+            "{tenths} tenths of the log"
+        );
         app.finish().await;
     }
 }
@@ -74,11 +78,11 @@ async fn a_clock_that_jumps_forward_and_back_loses_nothing() {
         let at = now.as_millis() / 1000 - START;
         app.handle_as_time_passes(private(42, n, &format!("message {n}")).at(at)).await;
     }
-    assert_eq!(findings(app.data_dir(), &told(1..7)), [""; 0]);
+    assert_eq!(settled_findings(app.data_dir(), &told(1..7)).await, [""; 0]);
     app.clock().advance(A_LIFE);
     say(&app, [7]).await;
     app.archive_everything(CHAT).await;
-    assert_eq!(findings(app.data_dir(), &told(1..8)), [""; 0]);
+    assert_eq!(settled_findings(app.data_dir(), &told(1..8)).await, [""; 0]);
     app.finish().await;
 }
 
@@ -107,7 +111,8 @@ async fn the_data_of_version_0_1_is_read_answered_and_archived() {
     let listed = ids(&app.history(CHAT).await);
     assert_eq!(listed.iter().filter(|id| said.contains(id) || *id == "m13").count(), 13);
     let said = (1..14).map(|n| (format!("m{n}"), format!("message {n}"))).collect();
-    let mut found = findings(app.data_dir(), &[Told { chat: CHAT.into(), said, forgotten: Vec::new() }]);
+    let mut found =
+        settled_findings(app.data_dir(), &[Told { chat: CHAT.into(), said, forgotten: Vec::new() }]).await;
     // Version 0.1 wrote no indexes.
     found.retain(|line| !line.ends_with(": it has no index"));
     assert_eq!(found, [""; 0]);
