@@ -1,4 +1,24 @@
-//! Claiming a chat, holding it, and every write to a head.
+//! Claiming a chat, holding it, and every write to a head. That no message is covered by two replies follows from these
+//! conditions: `docs/design-turn.md`.
+//!
+//! | write to the head | condition | effect |
+//! | --- | --- | --- |
+//! | `claim` | no lease, one that is over, or one of `housekeeping` | `fence` + 1, new `leaseUntil` and `claim`; returns the head |
+//! | `claim_for_upkeep` | no lease, or one that is over | the same, with `housekeeping` |
+//! | `claim_to_forget` | anything but a live lease of `forgetting` | the same, with `forgetting` |
+//! | `stop` | no later `stoppedTo`, no `forgetting` | `fence` + 1, `stoppedTo`; no lease, or that of a run for 5 s more |
+//! | `take_over` | the fence that was read, no `takenOver`, no live `forgetting` | `takenOver`; without a turn also `fence` + 1, and no lease |
+//! | `claim_after_stop` | as `claim`, or `claim` in the head is still mine | as `claim` |
+//! | `renew`, `reach_back` | fence is mine | `leaseUntil`; `contextFrom` |
+//! | `commit` | fence is mine | `turn`: the set, or its count of delivered pieces |
+//! | `finish` | fence is mine | removes turn, failures, `trace`, lease; notes where the context starts, what was captured, and the delivery |
+//! | `release`, `release_unfinished` | fence is mine | removes the lease, keeps the turn; the second notes its `trace`, and counts a failure |
+//! | `plan_summary`, `end_summary`; `commit_archiving`, `finish_archiving` | fence is mine | sets and removes `compacting`; `archiving` |
+//! | `end_join`, `end_leave` | fence is mine | removes one of `joins`; removes `leftFor` |
+//! | `finish_upkeep`, `empty_head` | fence is mine | ends a visit; leaves an emptied head |
+//!
+//! Without a fence of a run, and touching no turn: `givenTitle` and `chatSettings` (under the fence that was read), the end
+//! of `takenOver`, `movedTo`, `continues`, `blocked`, `leftFor`, a new one of `joins`, the date in the index.
 
 use std::time::Duration;
 
