@@ -1,6 +1,6 @@
 //! The FIFO queue inside the process, with the guarantees of SQS: the turns of one chat run in order and one at a time, chats run
-//! in parallel, each turn runs at least once, and a repeated deduplication id is dropped for five minutes. A turn is stored before
-//! it is accepted, so turns that were pending at a crash run after the restart.
+//! in parallel, and each turn runs at least once. A turn is stored before it is accepted, so turns that were pending at a crash run
+//! after the restart.
 //!
 //! ```json
 //! {"pk": "turns", "sk": "00000000000000000012", "turn": "{\"chat\":\"telegram:chat:42\",\"from\":\"1763…#…07\"}"}
@@ -8,17 +8,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use annals_agent::{Agent, Attempt};
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_io::clock::Clock;
 use annals_runtime::telemetry;
-use annals_store::queue::{QueueError, Turn, TurnQueue, deduplication_id};
+use annals_store::queue::{QueueError, Turn, TurnQueue};
 use anyhow::Context;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
 use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tracing::Instrument;
@@ -29,8 +28,8 @@ use crate::stores::QUEUE_TABLE;
 /// Largest number of chats that are answered at a time.
 const MAX_RUNS: usize = 64;
 
-/// Time for which a deduplication id is remembered, as in SQS.
-const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
+/// Largest number of writes in one request to DynamoDB.
+const MAX_BATCH: usize = 25;
 
 /// Number of failures that wait for a slow listener.
 const QUEUED_FAILURES: usize = 16;
@@ -64,8 +63,6 @@ struct State {
     next: u64,
     /// Pending turns by chat. Each chat in here is worked on, or announced.
     waiting: HashMap<ChatKey, VecDeque<Entry>>,
-    /// Receipts of the last five minutes, by chat and deduplication id.
-    recent: HashMap<(ChatKey, String), Receipt>,
 }
 
 /// Receipt of a stored turn.
@@ -102,6 +99,11 @@ impl LocalQueue {
     /// Returns the chats that have pending turns.
     pub fn pending(&self) -> Vec<ChatKey> {
         self.state().waiting.keys().cloned().collect()
+    }
+
+    /// Returns the time by the queue's clock.
+    pub fn now(&self) -> Timestamp {
+        self.inner.clock.now()
     }
 
     /// Subscribes to failed runs.
@@ -174,9 +176,9 @@ impl LocalQueue {
     }
 
     async fn done(&self, chat: &ChatKey, batch: &[Entry]) {
-        for entry in batch {
-            if let Err(error) = self.delete(entry.number).await {
-                tracing::warn!(%error, "failed to delete a finished turn; it will run again and do nothing");
+        for entries in batch.chunks(MAX_BATCH) {
+            if let Err(error) = self.delete(entries).await {
+                tracing::warn!(%error, "failed to delete finished turns; they will run again and do nothing");
             }
         }
         if let Some(waiting) = self.state().waiting.get_mut(chat) {
@@ -223,29 +225,25 @@ impl LocalQueue {
         Ok(turns)
     }
 
-    async fn delete(&self, number: u64) -> anyhow::Result<()> {
-        self.client
-            .delete_item()
-            .table_name(QUEUE_TABLE)
-            .key("pk", AttributeValue::S("turns".into()))
-            .key("sk", AttributeValue::S(format!("{number:020}")))
-            .send()
-            .await?;
+    async fn delete(&self, entries: &[Entry]) -> anyhow::Result<()> {
+        let deletes = entries.iter().map(|entry| {
+            let delete = DeleteRequest::builder()
+                .key("pk", AttributeValue::S("turns".into()))
+                .key("sk", AttributeValue::S(format!("{:020}", entry.number)))
+                .build()?;
+            Ok(WriteRequest::builder().delete_request(delete).build())
+        });
+        let deletes = deletes.collect::<anyhow::Result<Vec<_>>>()?;
+        self.client.batch_write_item().request_items(QUEUE_TABLE, deletes).send().await?;
         Ok(())
     }
 
-    /// Stores a turn under the deduplication `id`. If that id was used for its chat in the last five minutes, stores nothing
-    /// and returns the first receipt.
-    pub async fn send(&self, turn: &Turn, id: String) -> Result<Receipt, QueueError> {
-        let (now, key) = (self.inner.clock.now(), (turn.chat.clone(), id));
-        let number = {
+    /// Stores a turn, and announces its chat.
+    pub async fn send(&self, turn: &Turn) -> Result<Receipt, QueueError> {
+        let receipt = {
             let mut state = self.state();
-            state.recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
-            if let Some(first) = state.recent.get(&key) {
-                return Ok(*first);
-            }
             state.next += 1;
-            state.next - 1
+            Receipt { at: self.inner.clock.now(), number: state.next - 1 }
         };
         let failed = |reason: String| QueueError { reason };
         let json = serde_json::to_string(turn).map_err(|error| failed(error.to_string()))?;
@@ -253,21 +251,19 @@ impl LocalQueue {
             .put_item()
             .table_name(QUEUE_TABLE)
             .item("pk", AttributeValue::S("turns".into()))
-            .item("sk", AttributeValue::S(format!("{number:020}")))
+            .item("sk", AttributeValue::S(format!("{:020}", receipt.number)))
             .item("turn", AttributeValue::S(json))
             .send()
             .await
             .map_err(|error| failed(aws_message(&error)))?;
-        let receipt = Receipt { at: now, number };
-        self.state().recent.insert(key, receipt);
-        self.push(Entry { number, turn: turn.clone() });
+        self.push(Entry { number: receipt.number, turn: turn.clone() });
         Ok(receipt)
     }
 }
 
 impl TurnQueue for LocalQueue {
     fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        Box::pin(async move { self.send(turn, deduplication_id()).await.map(drop) })
+        Box::pin(async move { self.send(turn).await.map(drop) })
     }
 }
 

@@ -5,8 +5,10 @@
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
+use annals_core::chat_key::ChatKey;
 use annals_store::queue::Turn;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,11 +28,15 @@ pub(super) const QUEUE: &str = "annals.fifo";
 /// Longest body, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
+/// Time for which a deduplication id is remembered.
+const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
+
 /// The SQS service.
 pub(super) struct Sqs {
     queue: LocalQueue,
-    /// Locked during a send, so that a concurrent duplicate finds the first message.
-    sending: Mutex<()>,
+    /// Receipts of the last five minutes, by chat and deduplication id. Locked during a send, so that a concurrent duplicate finds
+    /// the first message.
+    recent: Mutex<HashMap<(ChatKey, String), Receipt>>,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +64,7 @@ struct Attribute {
 
 impl Sqs {
     pub(super) fn new(queue: LocalQueue) -> Self {
-        Self { queue, sending: Mutex::default() }
+        Self { queue, recent: Mutex::default() }
     }
 
     /// Carries out the operation `name`.
@@ -77,12 +83,19 @@ impl Sqs {
 
     async fn send_message(&self, request: SendMessage) -> Result<Value, Fault> {
         let turn = request.turn()?;
-        let id = request.deduplication_id(&turn)?;
-        let _sending = self.sending.lock().await;
-        let Receipt { at, number } = self.queue.send(&turn, id).await.map_err(|error| {
-            tracing::error!(%error, "failed to store a message of SQS");
-            Fault::internal()
-        })?;
+        let key = (turn.chat.clone(), request.deduplication_id(&turn)?);
+        let mut recent = self.recent.lock().await;
+        let now = self.queue.now();
+        recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
+        let receipt = match recent.get(&key) {
+            Some(first) => *first,
+            None => self.queue.send(&turn).await.map_err(|error| {
+                tracing::error!(%error, "failed to store a message of SQS");
+                Fault::internal()
+            })?,
+        };
+        recent.entry(key).or_insert(receipt);
+        let Receipt { at, number } = receipt;
         // Twenty digits that increase, even across restarts.
         let sequence_number =
             format!("{:020}", u128::from(at.as_millis().unsigned_abs()) * 1_000_000 + u128::from(number));
