@@ -43,8 +43,21 @@ fn replies(records: &[Record]) -> Vec<&Record> {
 }
 
 #[tokio::test]
-async fn a_long_backlog_is_answered_in_turns_of_a_hundred() {
+async fn a_backlog_that_fits_into_half_of_the_budget_is_answered_in_one_turn() {
     let app = TestApp::builder().model().start().await;
+    let ids: Vec<String> = (0..260).map(|n| format!("m{n}")).collect();
+    let (records, first) = answered(&app, &ids).await;
+    assert_answered_once(&records);
+    let covers: Vec<_> = replies(&records).iter().map(|reply| reply.covers().len()).collect();
+    assert_eq!((covers, app.model().count()), (vec![260], 2));
+    assert_eq!(first["reply"]["id"], "m259/reply");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_long_backlog_is_answered_in_turns_of_a_hundred() {
+    // Half of the budget is less than a hundred messages with their senders take.
+    let app = TestApp::builder().model().set("CONTEXT_WINDOW", "10000").start().await;
     let ids: Vec<String> = (0..260).map(|n| format!("{n:03}{}", "x".repeat(252))).collect();
     let (records, first) = answered(&app, &ids).await;
 

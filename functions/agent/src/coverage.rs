@@ -1,12 +1,17 @@
 //! Rules for the messages that one turn covers: pure functions of records.
 
+use std::collections::HashMap;
+
 use annals_core::message::Role;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_store::history::turn::OpenTurn;
 
-/// Maximum number of messages that one turn covers, and maximum bytes of their keys: a head and a reply must hold them.
-const MAX_COVERED: usize = 100;
+/// Number of messages that one turn may cover, whatever they take of the model's window.
+const ALWAYS_COVERED: usize = 100;
+/// Tokens of a message beside its text: its sender, and the mark of a text that is shortened.
+const TOKENS_BESIDE: u32 = 40;
+/// Maximum bytes of the keys of the messages that one turn covers, some 900 messages: a head and a reply must hold them.
 const MAX_COVERED_BYTES: usize = 32 * 1024;
 
 /// Returns the newest message that `turn` covers, if it is among `records`.
@@ -22,23 +27,32 @@ pub(crate) fn message_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'
 }
 
 /// Returns those of the `unanswered` messages that one reply can answer: from the oldest on, all of its chat window, and no
-/// more than a head and a reply can hold. A message with a reply token is answered alone, since the platform shows its
-/// sender that it waits.
-pub(crate) fn covered_by_one_turn(records: &[Record], unanswered: Vec<SortKey>) -> Vec<SortKey> {
-    let window = |base: &SortKey| {
-        let record = records.iter().find(|record| record.key.base() == *base && record.role() == Role::User);
-        record.map(|record| (record.channel, &record.chat_id, record.reply_token()))
-    };
+/// more than a head and a reply can hold. There are more than [`ALWAYS_COVERED`] only if all fit into half of the `token_budget`,
+/// so that none is shortened. A message with a reply token is answered alone, since the platform shows its sender that it waits.
+pub(crate) fn covered_by_one_turn(
+    records: &[Record],
+    unanswered: Vec<SortKey>,
+    token_budget: u32,
+) -> Vec<SortKey> {
+    let mut said: HashMap<SortKey, &Record> = HashMap::new();
+    for record in records.iter().filter(|record| record.role() == Role::User) {
+        said.entry(record.key.base()).or_insert(record);
+    }
+    let window =
+        |base: &SortKey| said.get(base).map(|record| (record.channel, &record.chat_id, record.reply_token()));
     let first = unanswered.first().and_then(window);
-    let mut bytes = 0;
+    let (mut bytes, mut tokens) = (0, 0_u32);
     unanswered
         .into_iter()
         .filter(|base| window(base) == first)
-        .take(MAX_COVERED)
-        .take_while(|base| {
+        .enumerate()
+        .take_while(|(index, base)| {
             bytes += base.as_str().len();
-            bytes <= MAX_COVERED_BYTES
+            let text = said.get(base).map_or(0, |record| record.tokens);
+            tokens = tokens.saturating_add(text).saturating_add(TOKENS_BESIDE);
+            bytes <= MAX_COVERED_BYTES && (*index < ALWAYS_COVERED || tokens <= token_budget / 2)
         })
+        .map(|(_, base)| base)
         .collect()
 }
 
@@ -77,6 +91,8 @@ mod tests {
 
     use super::*;
 
+    const BUDGET: u32 = 100_000;
+
     fn keys(ids: impl IntoIterator<Item = u64>) -> Vec<SortKey> {
         ids.into_iter().map(|id| key(0, id)).collect()
     }
@@ -99,14 +115,14 @@ mod tests {
     #[test]
     fn a_turn_covers_the_messages_of_its_first_ones_window() {
         let records = [user(0, 1), elsewhere(user(0, 2)), user(0, 3)];
-        assert_eq!(covered_by_one_turn(&records, keys(1..=3)), keys([1, 3]));
-        assert_eq!(covered_by_one_turn(&records, keys(2..=3)), keys([2]));
+        assert_eq!(covered_by_one_turn(&records, keys(1..=3), BUDGET), keys([1, 3]));
+        assert_eq!(covered_by_one_turn(&records, keys(2..=3), BUDGET), keys([2]));
         let of_lark = Record { channel: Channel::Lark, ..user(0, 3) };
-        assert_eq!(covered_by_one_turn(&[user(0, 1), of_lark], keys([1, 3])), keys([1]));
-        assert_eq!(covered_by_one_turn(&records, Vec::new()), []);
+        assert_eq!(covered_by_one_turn(&[user(0, 1), of_lark], keys([1, 3]), BUDGET), keys([1]));
+        assert_eq!(covered_by_one_turn(&records, Vec::new(), BUDGET), []);
         // The reply to a message has its base, and is not the message.
         let own = elsewhere(reply(&[(0, 1)]));
-        assert_eq!(covered_by_one_turn(&[own, user(0, 1), user(0, 3)], keys([1, 3])), keys([1, 3]));
+        assert_eq!(covered_by_one_turn(&[own, user(0, 1), user(0, 3)], keys([1, 3]), BUDGET), keys([1, 3]));
     }
 
     #[test]
@@ -115,19 +131,27 @@ mod tests {
         waiting.set_reply_token(ReplyToken::new("one", Timestamp::MAX));
         other.set_reply_token(ReplyToken::new("another", Timestamp::MAX));
         let records = [waiting, other, user(0, 3), user(0, 4)];
-        assert_eq!(covered_by_one_turn(&records, keys(1..=4)), keys([1]));
-        assert_eq!(covered_by_one_turn(&records, keys(2..=4)), keys([2]));
-        assert_eq!(covered_by_one_turn(&records, keys(3..=4)), keys([3, 4]));
+        assert_eq!(covered_by_one_turn(&records, keys(1..=4), BUDGET), keys([1]));
+        assert_eq!(covered_by_one_turn(&records, keys(2..=4), BUDGET), keys([2]));
+        assert_eq!(covered_by_one_turn(&records, keys(3..=4), BUDGET), keys([3, 4]));
     }
 
     #[test]
     fn a_turn_covers_no_more_than_a_head_and_a_reply_hold() {
-        let records: Vec<Record> = (0..120).map(|id| user(0, id)).collect();
-        assert_eq!(covered_by_one_turn(&records, keys(0..120)), keys(0..100));
+        let records: Vec<Record> = (0..1_200).map(|id| user(0, id)).collect();
+        let number = MAX_COVERED_BYTES / key(0, 0).as_str().len();
+        assert_eq!(covered_by_one_turn(&records, keys(0..1_200), BUDGET).len(), number);
+        // More than a hundred only if they fit into half of the budget.
+        let each = records[0].tokens + TOKENS_BESIDE;
+        for (budget, number) in
+            [(2 * 300 * each, 300), (2 * 300 * each - 1, 299), (2 * 100 * each, 100), (0, 100)]
+        {
+            assert_eq!(covered_by_one_turn(&records, keys(0..1_200), budget), keys(0..number), "{budget}");
+        }
         // 64 keys of 512 bytes are 32 KiB.
         let records = long(70);
         assert_eq!(records[0].key.as_str().len(), 512);
-        assert_eq!(covered_by_one_turn(&records, keys_of(&records)), keys_of(&records[..64]));
+        assert_eq!(covered_by_one_turn(&records, keys_of(&records), BUDGET), keys_of(&records[..64]));
     }
 
     #[test]

@@ -101,7 +101,7 @@ pub fn has_stopped(head: &Head) -> bool {
 
 /// Returns the first turn that the `/stop` at `command` ends.
 fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<OpenTurn> {
-    let covers = covered_by_one_turn(records, waiting_before(records, command, now));
+    let covers = covered_by_one_turn(records, waiting_before(records, command, now), u32::MAX);
     if covers.is_empty() {
         return going_on_before(records, command).find_map(|reply| resuming(records, &reply));
     }
@@ -141,7 +141,7 @@ fn turn_of(records: &[Record], context: &Context, unanswered: &[SortKey]) -> (Op
     }
     // Messages after a `/compact` are answered after it.
     let before = unanswered.iter().filter(|base| to_compact.is_none_or(|command| *base < command));
-    let covers = covered_by_one_turn(records, before.cloned().collect());
+    let covers = covered_by_one_turn(records, before.cloned().collect(), context.token_budget);
     let leaves_more = covers.len() < unanswered.len() || to_compact.is_some() || context.others_wait;
     (OpenTurn::new(covers), leaves_more)
 }

@@ -89,6 +89,8 @@ pub struct Context {
     pub tokens: u32,
     /// Number of messages of the Session that the token budget left out.
     pub left_out: usize,
+    /// The [budget](Policy::token_budget) that it was made for.
+    pub token_budget: u32,
 }
 
 /// Returns the context of `records`, which must be in order of [`Record::key`], at `now`.
@@ -164,6 +166,7 @@ impl SessionView<'_> {
             reaches_back_to: self.reaches_back_to,
             tokens,
             left_out: left_out + hidden,
+            token_budget: policy.token_budget,
         }
     }
 

@@ -26,6 +26,7 @@ fn seen(answered: usize, waiting: usize) -> Context {
         reaches_back_to: None,
         tokens: 0,
         left_out: 0,
+        token_budget: u32::MAX,
     }
 }
 

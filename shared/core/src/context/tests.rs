@@ -58,6 +58,7 @@ fn an_empty_history_has_an_empty_context() {
         reaches_back_to: None,
         tokens: 0,
         left_out: 0,
+        token_budget: policy().token_budget,
     };
     assert_eq!(empty, nothing);
 }

@@ -29,9 +29,8 @@ use futures::future::try_join_all;
 use super::approvers::{Approvers, settled};
 use super::{Ingress, IngressError};
 
-/// Maximum number of covered messages that are read for their senders. If a reply covers more, some askers are unknown,
-/// so that only administrators can approve.
-const MAX_ASKED: usize = 100;
+/// Number of covered messages that are read for their senders at the same time.
+const READ_AT_ONCE: usize = 16;
 
 /// Maximum number of pages of newest records that are searched for open requests: enough that nobody can hide a request
 /// by writing.
@@ -379,9 +378,11 @@ impl Ingress {
     /// somebody else edited it.
     async fn askers(&self, asking: &Asking, channel: Channel) -> Result<Askers, IngressError> {
         let covers = asking.reply.covers();
-        let read = covers.iter().rev().take(MAX_ASKED);
-        let asked = read.map(|base| self.history.message(&asking.reply.chat, base));
-        let asked = try_join_all(asked).await?;
+        let mut asked = Vec::new();
+        for bases in covers.chunks(READ_AT_ONCE) {
+            let read = bases.iter().map(|base| self.history.message(&asking.reply.chat, base));
+            asked.extend(try_join_all(read).await?);
+        }
         let is_said = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
         let first_forms: Vec<&Record> =
             asked.iter().filter_map(|records| records.iter().find(is_said)).collect();
