@@ -9,7 +9,7 @@ use crate::rate_limit::SharedRateLimit;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delays before the second and third attempt of a request that failed for the moment.
-pub const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
+const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
 /// First wait for a rate limit that does not say how long. Each further one is twice as long.
 const SLOWDOWN: Duration = Duration::from_secs(1);
 
@@ -48,6 +48,17 @@ pub fn without_data(error: serde_json::Error) -> serde_json::Error {
     if error.is_data() { serde::de::Error::custom("unexpected shape of the answer") } else { error }
 }
 
+/// When a failed request may be made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// After the wait that the platform asks for, or after a growing one if it does not say how long.
+    Limited(Option<Duration>),
+    /// Twice, after 0.5 and 1 seconds.
+    Soon,
+    /// Never.
+    Never,
+}
+
 /// Waiting time that is left to one call.
 #[derive(Debug)]
 pub struct Effort {
@@ -60,6 +71,32 @@ impl Effort {
     /// Creates the effort of a call that waits for `patience` in all.
     pub fn new(clock: &Clock, patience: Duration) -> Self {
         Self { clock: clock.clone(), patience, slowdown: SLOWDOWN }
+    }
+
+    /// Makes `attempt` until it succeeds, or until its error may not be retried any more; `retry` tells when an error may.
+    ///
+    /// # Errors
+    ///
+    /// The last attempt's.
+    pub async fn retry<T, E, F: Future<Output = Result<T, E>>>(
+        &mut self,
+        retry: impl Fn(&E) -> Retry,
+        mut attempt: impl FnMut() -> F,
+    ) -> Result<T, E> {
+        let mut backoff = BACKOFF.into_iter();
+        loop {
+            let error = match attempt().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let wait = match retry(&error) {
+                Retry::Limited(told) => self.wait(told),
+                Retry::Soon => backoff.next(),
+                Retry::Never => None,
+            };
+            let Some(wait) = wait else { return Err(error) };
+            self.clock.sleep(wait).await;
+        }
     }
 
     /// Waits for the next slot of `limit`.

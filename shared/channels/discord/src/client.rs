@@ -37,7 +37,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::client::{BACKOFF, Effort, Outage, connect};
+use annals_channel::client::{Effort, Outage, connect};
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::settings::ConfigError;
 use annals_io::clock::Clock;
@@ -182,20 +182,7 @@ impl Client {
     /// Makes a request, waits as long as Discord asks, and repeats a request that was not carried out.
     async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, SendError> {
         let mut effort = Effort::new(&self.clock, self.patience);
-        let mut backoff = BACKOFF.into_iter();
-        loop {
-            let error = match self.try_once(call).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let wait = match &error {
-                SendError::RateLimited { retry_after } => effort.wait(Some(*retry_after)),
-                error if error.is_passing(call.is_repeatable) => backoff.next(),
-                _ => None,
-            };
-            let Some(wait) = wait else { return Err(error) };
-            self.clock.sleep(wait).await;
-        }
+        effort.retry(|error: &SendError| error.retry(call.is_repeatable), || self.try_once(call)).await
     }
 
     async fn try_once<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, SendError> {

@@ -50,7 +50,7 @@ use self::token::Tokens;
 use self::wire::Wire;
 use super::address::Address;
 use super::render::{Chunk, Content};
-use annals_channel::client::{BACKOFF, Effort};
+use annals_channel::client::Effort;
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
@@ -322,39 +322,29 @@ impl Client {
         Effort::new(&self.clock, self.patience)
     }
 
-    /// Sends a request with the app's token. Waits for rate limits, fetches a new token once if Lark refuses the
-    /// current one, and retries requests without an answer.
+    /// Sends a request, waits for rate limits, and retries requests without an answer.
     async fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
         request: &RequestBuilder,
         effort: &mut Effort,
     ) -> Result<T, SendError> {
-        let mut backoff = BACKOFF.into_iter();
-        let mut refused = None;
-        loop {
-            let answer = match self.tokens.get(&self.wire, refused).await {
-                Ok(token) => {
-                    let answer = self.ask(method, request, &token.value).await;
-                    if refused.is_none() && answer.as_ref().is_err_and(SendError::is_about_token) {
-                        refused = Some(token.serial);
-                        continue;
-                    }
-                    answer
-                }
-                Err(error) => Err(error),
-            };
-            let error = match answer {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let wait = match &error {
-                SendError::RateLimited { retry_after } => effort.wait(*retry_after),
-                error if error.is_passing() => backoff.next(),
-                _ => None,
-            };
-            let Some(wait) = wait else { return Err(error) };
-            self.clock.sleep(wait).await;
+        effort.retry(SendError::retry, || self.with_token(method, request)).await
+    }
+
+    /// Sends a request with the app's token, and with a new one if Lark refuses that.
+    async fn with_token<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        request: &RequestBuilder,
+    ) -> Result<T, SendError> {
+        let token = self.tokens.get(&self.wire, None).await?;
+        match self.ask(method, request, &token.value).await {
+            Err(error) if error.is_about_token() => {
+                let token = self.tokens.get(&self.wire, Some(token.serial)).await?;
+                self.ask(method, request, &token.value).await
+            }
+            answer => answer,
         }
     }
 

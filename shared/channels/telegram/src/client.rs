@@ -51,7 +51,7 @@ pub use self::webhook::{Webhook, WebhookInfo};
 use super::address::{Address, Posted};
 use super::render::{self, Styled};
 use super::split::{LIMIT, split};
-use annals_channel::client::{BACKOFF, Effort, Outage, connect};
+use annals_channel::client::{Effort, Outage, connect};
 use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
@@ -254,20 +254,7 @@ impl Client {
         body: &Value,
         effort: &mut Effort,
     ) -> Result<T, SendError> {
-        let mut backoff = BACKOFF.into_iter();
-        loop {
-            let error = match self.try_once(method, body).await {
-                Ok(result) => return Ok(result),
-                Err(error) => error,
-            };
-            let wait = match &error {
-                SendError::RateLimited { retry_after } => effort.wait(Some(*retry_after)),
-                error if error.is_passing() => backoff.next(),
-                _ => None,
-            };
-            let Some(wait) = wait else { return Err(error) };
-            self.clock.sleep(wait).await;
-        }
+        effort.retry(SendError::retry, || self.try_once(method, body)).await
     }
 
     async fn try_once<T: DeserializeOwned>(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_channel::client::Outage;
+use annals_channel::client::{Outage, Retry};
 use annals_channel::delivery::DeliveryError;
 use annals_channel::file::FileError;
 
@@ -75,12 +75,13 @@ impl SendError {
         }
     }
 
-    /// Returns true if an immediate retry may help. Unless the request `is_repeatable`, only if it was not carried out.
-    pub(super) fn is_passing(&self, is_repeatable: bool) -> bool {
+    /// Returns when the request may be made again: unless it `is_repeatable`, only if it was not carried out.
+    pub(super) fn retry(&self, is_repeatable: bool) -> Retry {
         match self {
-            Self::Unavailable { source: Outage::Trouble(_) | Outage::Connection(_), .. } => true,
-            Self::Unavailable { .. } => is_repeatable,
-            _ => false,
+            Self::RateLimited { retry_after } => Retry::Limited(Some(*retry_after)),
+            Self::Unavailable { source: Outage::Trouble(_) | Outage::Connection(_), .. } => Retry::Soon,
+            Self::Unavailable { .. } if is_repeatable => Retry::Soon,
+            _ => Retry::Never,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_channel::client::Outage;
+use annals_channel::client::{Outage, Retry};
 use annals_channel::delivery::DeliveryError;
 
 use super::code::{self, Meaning};
@@ -74,9 +74,13 @@ impl SendError {
         self.code().is_some_and(|code| code::meaning(code) == Meaning::Token)
     }
 
-    /// Returns true if an immediate retry may help. It cannot deliver a message twice, because of its `uuid`.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Unreadable { .. })
+    /// Returns when the request may be made again. It cannot deliver a message twice, because of its `uuid`.
+    pub(super) fn retry(&self) -> Retry {
+        match self {
+            Self::RateLimited { retry_after } => Retry::Limited(*retry_after),
+            Self::Unavailable { .. } | Self::Unreadable { .. } => Retry::Soon,
+            _ => Retry::Never,
+        }
     }
 
     /// Returns the code of a refused request.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_channel::client::Outage;
+use annals_channel::client::{Outage, Retry};
 use annals_channel::delivery::DeliveryError;
 use annals_core::chat_key::ChatKey;
 
@@ -65,9 +65,13 @@ impl SendError {
         }
     }
 
-    /// Returns true if an immediate retry may help and cannot deliver a message twice.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Unavailable { source: Outage::Trouble(_) | Outage::Connection(_), .. })
+    /// Returns when the request may be made again. What may have been delivered is not.
+    pub(super) fn retry(&self) -> Retry {
+        match self {
+            Self::RateLimited { retry_after } => Retry::Limited(Some(*retry_after)),
+            Self::Unavailable { source: Outage::Trouble(_) | Outage::Connection(_), .. } => Retry::Soon,
+            _ => Retry::Never,
+        }
     }
 }
 
