@@ -20,7 +20,6 @@
 //! A message that arrives meanwhile stays or is deleted with the rest.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use annals_core::agents::Agents;
 use annals_core::chat_key::{ChatKey, Place};
@@ -35,13 +34,10 @@ use annals_store::memory::{Memory, MemoryError};
 use annals_store::people::{Begun, Erasure, People, PeopleError};
 use serde::Serialize;
 
-use crate::forgetting::{ForgetError, forget};
+use crate::forgetting::{ForgetError, LEASE, forget};
 
 /// Number of chats between two notes of the progress.
 const CHATS_AT_ONCE: usize = 10;
-
-/// Lifetime of a claim of a chat of others. Each page renews it.
-const LEASE: Duration = Duration::from_mins(1);
 
 /// The identities of one person, by which their records are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]

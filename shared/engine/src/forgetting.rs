@@ -29,8 +29,8 @@ use annals_store::memory::{Memory, MemoryError};
 use annals_store::people::{People, PeopleError};
 use serde::Serialize;
 
-/// Lifetime of a claim. The deletion renews it with each page.
-const LEASE: Duration = Duration::from_mins(1);
+/// Lifetime of a claim. The deletion renews it with each page. A run that meets the claim waits until it ends.
+pub(crate) const LEASE: Duration = Duration::from_secs(15);
 
 /// Numbers of deleted items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]

@@ -114,10 +114,10 @@ impl Problem {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail)
     }
 
-    /// 409: a run is working on the chat.
+    /// 409: another request is deleting the chat, or data of its people.
     pub fn busy() -> Self {
-        let detail = "a run is working on this chat at the moment; try again in a while";
-        Self::new(StatusCode::CONFLICT, "busy", "The chat is being answered", detail)
+        let detail = "another request is deleting this; if that one was cut off, try again in 15 seconds";
+        Self::new(StatusCode::CONFLICT, "busy", "It is being deleted", detail)
     }
 
     /// 409: people cannot be linked, because their direct messages stay where they were said.

@@ -6,6 +6,7 @@
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::{ChatKey, Place};
+use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
@@ -126,7 +127,12 @@ impl Ingress {
             said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
         }
         for record in &mut said {
-            // A person who typed a command is a member of the conversation too, and sees the list.
+            // A person who typed a command is a member of the conversation too, and sees the list. `/compact` and `/stop` may also
+            // come from a key, by their routes.
+            let typed = Command::parse(&record.message.plain_text(), None);
+            if matches!(typed, Some(Command::Compact | Command::Stop)) {
+                continue;
+            }
             if let Details::Command(command) = &mut record.details {
                 record.details = Details::Message(std::mem::take(command));
             }
