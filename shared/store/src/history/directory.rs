@@ -33,6 +33,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{SortKey, Timestamp};
@@ -263,7 +264,10 @@ impl History {
             if let (Some(chat), Some(answered)) = (chat_of(head), answered)
                 && let Some(at) = lively.get_mut(&chat)
             {
-                *at = answered.ts().max(*at);
+                // The registration is in whole seconds, rounded up.
+                if answered.ts().plus(Duration::from_secs(1)) > *at {
+                    *at = answered.ts();
+                }
             }
         }
         Ok(lively)
