@@ -330,6 +330,37 @@ async fn an_export_of_annals_is_imported_unchanged() {
     app.finish().await;
 }
 
+/// A caller that gives no time repeats a message by its id alone.
+#[tokio::test]
+async fn an_imported_message_of_the_api_is_not_stored_again() {
+    let first = TestApp::start().await;
+    let say = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
+    first.post("/v1/chats/c1/messages", APP_KEY, &say("m1", "hello")).await;
+    first.post("/v1/messages", APP_KEY, &say("m2", "hi")).await;
+    first.idle().await;
+    let chats = ["http:chat:app:c1", "agent:annals:user:app/ada"];
+    let mut exported = Vec::new();
+    for chat in chats {
+        exported.extend(first.history(chat).await.iter().map(Value::to_string));
+    }
+    let jsonl = exported.join("\n");
+    first.finish().await;
+
+    let app = TestApp::start().await;
+    imported(&app.open_history().await, &jsonl, &options(None)).await;
+    app.clock().advance(Duration::from_hours(1));
+    for (path, message) in [("/v1/chats/c1/messages", say("m1", "hello")), ("/v1/messages", say("m2", "hi"))]
+    {
+        let again = app.post(path, APP_KEY, &message).await;
+        assert_eq!(again.body["duplicate"], true, "{}", again.body);
+    }
+    app.idle().await;
+    for chat in chats {
+        assert_eq!(app.history(chat).await.len(), 2, "{chat}");
+    }
+    app.finish().await;
+}
+
 /// As `useChat` sends it, if the message that opened the session is edited.
 #[tokio::test]
 async fn a_first_message_that_was_sent_again_is_imported_at_its_later_place() {

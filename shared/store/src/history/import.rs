@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
+use annals_core::message::Role;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 
@@ -75,7 +76,17 @@ impl History {
     /// Appends messages of one chat, whose keys differ, as [`History::import`] does; returns the results in the same order.
     /// New first forms are put together, in transactions: one request for a hundred of them. If a key is taken all the same, each
     /// message of its transaction is put by itself.
+    ///
+    /// Where a channel gives messages no stable time, each gets the marker of its time first: one put more.
     pub async fn import_all(&self, messages: &[ToImport]) -> Result<Vec<Imported>, HistoryError> {
+        let is_marked = |message: &&ToImport| {
+            let draft = &message.draft;
+            message.revision == 0 && draft.role == Role::User && !draft.channel.is_platform()
+        };
+        let marked = messages.iter().filter(is_marked).map(async |ToImport { draft, .. }| {
+            self.first_time(&draft.chat, &draft.message_id, draft.ts).await.map(drop)
+        });
+        stream::iter(marked).buffer_unordered(IMPORTS_AT_ONCE).try_collect::<()>().await?;
         let mut batches: Vec<Batch> = Vec::new();
         for (at, ToImport { draft, key, .. }) in
             messages.iter().enumerate().filter(|(_, message)| message.is_new && message.revision == 0)
