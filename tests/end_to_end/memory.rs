@@ -112,6 +112,29 @@ async fn the_routes_list_correct_and_delete() {
     assert_eq!(texts(&app, &user("app/ada")).await[0], (1, "Likes cocoa.".to_owned()));
     assert_eq!(texts(&app, &user("app/bo")).await, []);
 
+    // An entry as it is listed, unchanged or with one of its two texts changed.
+    let listed = list(&app, "userId=ada", APP_KEY).await[0].clone();
+    let with = |field: &str, old: &str, new: &str| {
+        let mut entry = listed.clone();
+        entry[field] = entry[field].as_str().unwrap().replace(old, new).into();
+        entry
+    };
+    for (entry, text) in [
+        (listed.clone(), "Likes cocoa."),
+        (with("text", "cocoa", "milk"), "Likes milk."),
+        (with("markdown", "cocoa", "water"), "Likes water."),
+    ] {
+        put(json!({"text": "Likes cocoa."})).await;
+        let corrected = put(entry).await;
+        assert_eq!((corrected.status, &corrected.body["text"]), (StatusCode::OK, &json!(text)));
+        assert_eq!(corrected.body["type"], "preference");
+    }
+    let mut both = with("text", "cocoa", "milk");
+    both["markdown"] = "Likes water.".into();
+    let refused = put(both).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+    assert!(refused.body["detail"].as_str().unwrap().contains("both"), "{}", refused.body);
+
     for bad in [
         json!({}),
         json!({"text": ""}),

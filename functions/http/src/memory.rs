@@ -15,7 +15,7 @@ use annals_core::memory::{
 use annals_core::person::canonical;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
-use annals_store::memory::{Deleted, Overview, Pending, Undoable};
+use annals_store::memory::{Deleted, Memory, Overview, Pending, Undoable};
 use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::StatusCode;
@@ -93,13 +93,13 @@ impl FromRequestParts<Arc<Http>> for OwnEntry {
     }
 }
 
-/// `{text}` or `{markdown}`
+/// `{text}` or `{markdown}`, or an entry as it is listed
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = Correction)]
 pub(crate) struct NewContent {
     /// The new text of the entry.
     text: Option<String>,
-    /// Or the whole new entry: Markdown with front matter.
+    /// Or the whole new entry: Markdown with front matter. Of a listed entry, which has both, the one that was changed counts.
     markdown: Option<String>,
 }
 
@@ -108,13 +108,27 @@ impl JsonBody for NewContent {
 }
 
 impl NewContent {
-    fn correction(self) -> Result<Correction, Problem> {
+    /// Returns the correction of the entry `id`. Reads the entry if both texts are given.
+    async fn correction(self, memory: &Memory, id: &EntryId) -> Result<Correction, Failure> {
         let corrected = match (self.text, self.markdown) {
             (Some(text), None) => Correction::of_text(&text),
             (None, Some(markdown)) => Correction::of_markdown(&markdown),
-            _ => return Err(bad_body("give one string, as \"text\" or as \"markdown\"".into())),
+            (Some(text), Some(markdown)) => {
+                let stored = memory.get(id).await?.ok_or_else(no_entry)?.entry;
+                match (text == stored.text, markdown == stored.render()) {
+                    (_, true) => Correction::of_text(&text),
+                    (true, false) => Correction::of_markdown(&markdown),
+                    (false, false) => {
+                        let detail = "both \"text\" and \"markdown\" were changed: give the new one alone";
+                        return Err(bad_body(detail.into()).into());
+                    }
+                }
+            }
+            (None, None) => {
+                return Err(bad_body("give the new text as \"text\" or as \"markdown\"".into()).into());
+            }
         };
-        corrected.map_err(|error: CorrectionError| bad_body(error.to_string()))
+        corrected.map_err(|error: CorrectionError| bad_body(error.to_string()).into())
     }
 }
 
@@ -333,7 +347,9 @@ pub(crate) async fn correct(
     OwnEntry { caller, id }: OwnEntry,
     Body(content): Body<NewContent>,
 ) -> Result<Json<Remembered>, Failure> {
-    let kept = http.ingress.memory().correct(&id, &content.correction()?).await?.ok_or_else(no_entry)?;
+    let memory = http.ingress.memory();
+    let correction = content.correction(memory, &id).await?;
+    let kept = memory.correct(&id, &correction).await?.ok_or_else(no_entry)?;
     Ok(Json(Remembered::of(&http, &kept, &caller).await?))
 }
 

@@ -221,6 +221,11 @@ pub(crate) fn describe() -> Value {
             {"required": [other], "properties": {one: {"type": "null"}, other: {"type": other_type}}},
         ]);
     }
+    // Both, as a listed entry has them.
+    if let Some(forms) = api["components"]["schemas"]["Correction"]["oneOf"].as_array_mut() {
+        let both = json!({"text": {"type": "string"}, "markdown": {"type": "string"}});
+        forms.push(json!({"required": ["text", "markdown"], "properties": both}));
+    }
     without_int32(&mut api);
     let schemas = api["components"]["schemas"].clone();
     let operations = api["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
