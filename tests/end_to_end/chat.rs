@@ -564,6 +564,33 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
     app.finish().await;
 }
 
+/// A client's own metadata is stored with its message. What Annals says of a message, a client cannot say.
+#[tokio::test]
+async fn the_metadata_of_a_client_is_stored() {
+    let app = TestApp::builder().model().start().await;
+    let mut message = user("m1", "one");
+    message["metadata"] = json!({
+        "draft": {"id": 7}, "标签": ["a"], "userId": "mallory", "kind": "summary", "dispatch": {"by": "mallory"}, "sentBy": "mallory",
+        "telegram": {"businessConnectionId": "x"}, "replacesFrom": "0", "chatType": "group",
+    });
+    assert_eq!(told(&say(&app, from_ref(&message)).await), ("m1/reply".into(), "You said: one".into()));
+    app.idle().await;
+    let metadata = &app.history(ROOM).await[0]["metadata"];
+    assert_eq!((&metadata["draft"], &metadata["标签"]), (&json!({"id": 7}), &json!(["a"])));
+    assert_eq!((&metadata["userId"], &metadata["kind"]), (&json!("app"), &json!("normal")));
+    for name in ["dispatch", "sentBy", "telegram", "replacesFrom", "chatType"] {
+        assert_eq!(metadata[name], Value::Null, "{metadata}");
+    }
+
+    let mut deep = user("m2", "two");
+    deep["metadata"] = json!({"deep": (0..64).fold(json!(1), |inner, _| json!([inner]))});
+    app.post("/api/chat", APP_KEY, &submit(from_ref(&deep))).await.assert_problem(400, "bad-chat");
+    let mut large = user("m2", "two");
+    large["metadata"] = json!({"large": "x".repeat(1024 * 1024)});
+    app.post("/api/chat", APP_KEY, &submit(from_ref(&large))).await.assert_problem(413, "too-large");
+    app.finish().await;
+}
+
 /// Any text may be an id: it is looked for as it is before it is taken for that of a form or a reply.
 #[tokio::test]
 async fn regenerate_finds_a_message_with_any_form_of_id() {

@@ -407,6 +407,41 @@ async fn ids_of_any_kind_are_apart_and_come_back() {
     app.finish().await;
 }
 
+/// There is no other bot in a conversation over HTTP.
+#[tokio::test]
+async fn a_command_may_name_the_bot() {
+    let app = TestApp::start().await;
+    let said = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
+    post_and_wait(&app, PATH, APP_KEY, &said("1", "I am Ada")).await;
+    let answer = post_and_wait(&app, PATH, APP_KEY, &said("2", "/NEW@annals Who am I?")).await;
+    assert_eq!(answer.reply_text(), "You said: Who am I?");
+    assert_eq!(
+        app.context_lines(CHAT).await,
+        ["2 user: Who am I?", "2/reply assistant: You said: Who am I?"]
+    );
+    app.finish().await;
+}
+
+/// The AI SDK refuses a list of messages with such a part.
+#[tokio::test]
+async fn a_part_without_its_content_is_refused() {
+    let app = TestApp::start().await;
+    for (part, field) in [
+        (json!({"type": "text"}), "text"),
+        (json!({"type": "text", "text": 7}), "text"),
+        (json!({"type": "reasoning"}), "text"),
+        (json!({"type": "file", "url": "https://example.com/a.png"}), "mediaType"),
+        (json!({"type": "file", "mediaType": "image/png"}), "url"),
+    ] {
+        let parts = json!([{"type": "text", "text": "here"}, part]);
+        let refused = post(&app, &json!({"userId": "ada", "messageId": "m1", "parts": parts})).await;
+        refused.assert_problem(400, "bad-message");
+        assert!(refused.body["detail"].as_str().unwrap().contains(field), "{}", refused.body);
+    }
+    assert!(app.records("http:chat:app:c1").await.is_empty());
+    app.finish().await;
+}
+
 /// Returns `levels` nested lists.
 fn nested(levels: usize) -> Value {
     (0..levels).fold(json!(1), |inner, _| json!([inner]))

@@ -346,12 +346,16 @@ pub(crate) fn content(text: Option<String>, parts: Option<Vec<Value>>) -> Result
         (Some(text), None) if text.trim().is_empty() => return Err(bad_message(TEXT)),
         (Some(text), None) => vec![Part::text(text)],
         (None, Some(parts)) if parts.is_empty() => return Err(bad_message(PARTS)),
-        (None, Some(parts)) => parts
-            .into_iter()
-            .map(Part::new)
-            .collect::<Result<_, _>>()
-            .map_err(|error| bad_message(&error.to_string()))?,
+        (None, Some(parts)) => parts.into_iter().map(complete_part).collect::<Result<_, _>>()?,
     })
+}
+
+fn complete_part(value: Value) -> Result<Part, Problem> {
+    let part = Part::new(value).map_err(|error| bad_message(&error.to_string()))?;
+    match part.missing_field() {
+        Some(field) => Err(bad_message(&format!("a {} part must have a string \"{field}\"", part.kind()))),
+        None => Ok(part),
+    }
 }
 
 /// Returns the problem of an invalid `text` or `parts`, or of another field that many bodies have.

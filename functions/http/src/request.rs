@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::command::Command;
+use annals_core::command::{Command, addressee};
 use annals_core::draft::{Draft, Origin};
 use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
@@ -283,10 +283,12 @@ pub(crate) fn draft(
         .of_person(caller.crossing_user_id(user_id))
 }
 
-/// Returns the command in a message of `parts`, if it is one text that starts with one.
+/// Returns the command in a message of `parts`, if it is one text that starts with one. There is no other bot here, so a command
+/// with any name after `@` is this bot's.
 pub(crate) fn command(parts: &[Part]) -> Option<Command> {
     let [part] = parts else { return None };
-    Command::parse(UiMessage::new("", Role::User, vec![part.clone()]).plain_text().as_str(), None)
+    let text = UiMessage::new("", Role::User, vec![part.clone()]).plain_text();
+    Command::parse(&text, addressee(&text))
 }
 
 impl Http {

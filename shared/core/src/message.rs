@@ -154,6 +154,18 @@ impl Part {
         }
     }
 
+    /// Returns the first field that a part of its type must have as a string and does not have.
+    ///
+    /// Source: <https://ai-sdk.dev/docs/reference/ai-sdk-core/ui-message>.
+    pub fn missing_field(&self) -> Option<&'static str> {
+        let fields: &[&'static str] = match self.kind() {
+            "text" | "reasoning" => &["text"],
+            "file" => &["mediaType", "url"],
+            _ => &[],
+        };
+        fields.iter().find(|field| self.get(field).is_none()).copied()
+    }
+
     /// Returns true if it is nested deeper than [`MAX_DEPTH`]. A deserialised part may be, such as one that was stored
     /// before there was a limit.
     pub fn is_too_deep(&self) -> bool {
@@ -356,7 +368,7 @@ fn json_len(value: &Value) -> usize {
 }
 
 /// Returns true if `value` is at most `depth` objects and lists deep.
-fn is_within(value: &Value, depth: usize) -> bool {
+pub(crate) fn is_within(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(values) => depth > 0 && values.iter().all(|value| is_within(value, depth - 1)),
         Value::Object(map) => depth > 0 && map.values().all(|value| is_within(value, depth - 1)),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat_key::ChatKey;
+use crate::message::{MAX_DEPTH, is_within};
 pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
 use crate::schedule::due::Due;
@@ -147,6 +148,46 @@ const LISTED: [&str; 11] = [
     "sentAt",
     "sourceRange",
     "deliveryFailure",
+];
+
+/// The names to which Annals gives a meaning, beside those in [`Listing`] and those of the channels.
+const OWN: [&str; 36] = [
+    "about",
+    "agent",
+    "approval",
+    "assent",
+    "cause",
+    "chatTitle",
+    "chatType",
+    "command",
+    "context",
+    "dispatch",
+    EXPORTED_SENT_AT,
+    "forward",
+    "imported",
+    "joined",
+    "language",
+    "links",
+    "model",
+    "notice",
+    "recalled",
+    "replacesFrom",
+    "replyTo",
+    "schedule",
+    "senderIsBot",
+    "senderName",
+    "senderUsername",
+    "sentBy",
+    "sentFrom",
+    "signature",
+    "stopped",
+    "stoppedBy",
+    "takeover",
+    "telegram",
+    "timeZone",
+    "topicTitle",
+    "usage",
+    "viaBot",
 ];
 
 impl From<FromPlatform> for Metadata {
@@ -499,6 +540,20 @@ impl Metadata {
         self.0.retain(|name, _| !LISTED.contains(&name.as_str()));
     }
 
+    /// Returns a client's own fields: those to which Annals gives no meaning, as a client must not set them.
+    #[must_use]
+    pub fn of_client(&self) -> Self {
+        let is_channel = |name: &str| name.parse::<Channel>().is_ok();
+        let is_own = |name: &str| LISTED.contains(&name) || OWN.contains(&name) || is_channel(name);
+        let fields = self.0.iter().filter(|(name, _)| !is_own(name));
+        Self(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// Returns true if a field is nested deeper than a part may be.
+    pub fn is_too_deep(&self) -> bool {
+        self.0.values().any(|value| !is_within(value, MAX_DEPTH - 1))
+    }
+
     /// Replaces the author by that of `other`.
     pub(crate) fn copy_author_of(&mut self, other: &Self) {
         for name in ["userId", "actorKey", "senderName"] {
@@ -595,6 +650,42 @@ fn object<T: Serialize>(value: &T) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_client_sets_no_field_of_annals() {
+        let fields = |metadata: &Metadata| metadata.fields().keys().cloned().collect::<Vec<_>>();
+        let source = include_str!("metadata.rs").split("#[cfg(test)]").next().unwrap();
+        // Whatever this file reads or writes by its name.
+        let accesses = ["get(\"", "insert(\"", "contains_key(\"", "text(\"", "parsed(\"", "remove(\""];
+        let mut names: Vec<String> = Vec::new();
+        for access in accesses {
+            let literals = source.split(access).skip(1).filter_map(|rest| rest.split('"').next());
+            names.extend(literals.map(str::to_owned));
+        }
+        assert!(names.len() > 50, "{names:?}");
+        // Fields of the values of `telegram`, `forward` and `reply`.
+        names.retain(|name| !["businessConnectionId", "guestQueryId", "from"].contains(&name.as_str()));
+        let everything = FromPlatform {
+            sender_name: Some(String::new()),
+            sender_username: Some(String::new()),
+            language: Some(String::new()),
+            sender_is_bot: true,
+            signature: Some(String::new()),
+            chat_type: Some(ChatType::Group),
+            chat_title: Some(String::new()),
+            topic_title: Some(String::new()),
+            reply_to: Some(Value::Null),
+            forward: Some(Forward::default()),
+            via_bot: Some(String::new()),
+            links: vec![Link { text: String::new(), url: String::new() }],
+        };
+        names.extend(fields(&Metadata::from(everything)));
+        names.extend(Channel::ALL.iter().map(ToString::to_string));
+        names.extend(LISTED.map(str::to_owned));
+        let mut said: Map<String, Value> = names.into_iter().map(|name| (name, json!(1))).collect();
+        said.insert("draftId".into(), json!({"a": [1]}));
+        assert_eq!(fields(&Metadata::from(said).of_client()), ["draftId"]);
+    }
 
     #[test]
     fn what_readers_get_is_removed_again() {

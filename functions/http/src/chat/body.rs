@@ -11,7 +11,7 @@
 //! default the last), and after an approval (the reply's id). Instead of `messages`, an app may send the last alone as
 //! `message`. Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
 
-use annals_core::message::{Part, PartError, Role, UiMessage};
+use annals_core::message::{MAX_DEPTH, Part, PartError, Role, UiMessage};
 use annals_runtime::problem::Problem;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -119,8 +119,18 @@ impl Submission {
             if last.parts.iter().any(Part::is_too_deep) {
                 return Err(bad_chat(&PartError::TooDeep.to_string()));
             }
-            let is_large = |parts| serde_json::to_vec(parts).is_ok_and(|json| json.len() > MAX_BODY_BYTES);
-            if body.len() > MAX_BODY_BYTES && is_large(&last.parts) {
+            let incomplete = last.parts.iter().find_map(|part| Some((part.kind(), part.missing_field()?)));
+            if let Some((kind, field)) = incomplete {
+                return Err(bad_chat(&format!("a {kind} part must have a string \"{field}\"")));
+            }
+            if last.metadata.is_too_deep() {
+                return Err(bad_chat(&format!("metadata may be at most {MAX_DEPTH} objects and lists deep")));
+            }
+            let size = |json: serde_json::Result<Vec<u8>>| json.map_or(0, |json| json.len());
+            if body.len() > MAX_BODY_BYTES
+                && size(serde_json::to_vec(&last.parts)) + size(serde_json::to_vec(&last.metadata))
+                    > MAX_BODY_BYTES
+            {
                 return Err(Problem::too_large("the last message may have at most 1 MiB"));
             }
         }
@@ -174,6 +184,8 @@ mod tests {
             json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": []}]}),
             json!({"id": "r", "messages": [{"id": "m", "role": "secret", "parts": []}]}),
             json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": ["secret"]}]}),
+            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "x": "secret"}]}]}),
+            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": [{"type": "file", "url": "secret"}]}]}),
             json!({"id": "r", "messages": [said], "userId": ""}),
             json!({"id": "r", "messages": [said], "scope": "secret"}),
             json!("secret"),

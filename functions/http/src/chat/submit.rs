@@ -167,6 +167,7 @@ impl Request<'_> {
         let ingress = self.ingress();
         let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
         let mut draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
+        draft.metadata.extend(message.metadata.of_client());
         if let Some(time_zone) = message.metadata.time_zone() {
             draft.metadata.set_time_zone(time_zone);
         }
