@@ -1,7 +1,7 @@
 //! Other chats of the same person, before a turn: what the head notes of them is told, once, and the window of a platform
 //! that was left for a person's chat gets its part back when `DM_SCOPE` is `chat` again.
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::person::{Join, Part};
 use annals_core::sort_key::{MessageId, SortKey};
 use annals_core::trace::Step;
@@ -59,8 +59,8 @@ async fn come_back(
     let now = agent.clock.now();
     // The same in each attempt.
     let ts = named.iter().min().map_or(now, SortKey::ts).minus(MILLISECOND);
-    let own = Place::Direct { agent_id: agent.agent_id.clone(), user_id: person.clone() };
-    let mut chats: Vec<ChatKey> = ChatKey::new(own).into_iter().chain([left.chat.clone()]).collect();
+    let own = ChatKey::direct(&agent.agent_id, &person);
+    let mut chats: Vec<ChatKey> = own.into_iter().chain([left.chat.clone()]).collect();
     chats.dedup();
     // After a separation the identity's own chat has all of it.
     chats.retain(|chat| *chat != lease.chat);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::agents::Said;
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::language::Language;
 use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
@@ -43,28 +43,32 @@ impl Caller {
     /// Returns the chat that this caller names by `chat_id`: a conversation of its key, or any chat if the key is an
     /// admin's and the id is a whole ChatKey.
     pub fn chat(&self, chat_id: &str) -> Result<ChatKey, Problem> {
-        let own = Place::HttpChat { key_name: self.name.clone(), chat_id: chat_id.to_owned() };
-        self.named(chat_id, own, |_| true)
+        self.named(chat_id, ChatKey::http(&self.name, chat_id), |_| true)
     }
 
     /// Returns the room that this caller names by `room_id`: one of its key, or any room if the key is an admin's and the id
     /// is a whole ChatKey.
     pub fn room(&self, room_id: &str) -> Result<ChatKey, Problem> {
         let own = Place::WebRoom { key_name: self.name.clone(), room_id: room_id.to_owned() };
-        self.named(room_id, own, |place| matches!(place, Place::WebRoom { .. }))
+        self.named(room_id, ChatKey::new(own), |chat| chat.channel() == Some(Channel::Web))
     }
 
-    fn named(&self, id: &str, own: Place, may_be_any: impl Fn(&Place) -> bool) -> Result<ChatKey, Problem> {
+    fn named(
+        &self,
+        id: &str,
+        own: Result<ChatKey, KeyError>,
+        may_be_any: impl Fn(&ChatKey) -> bool,
+    ) -> Result<ChatKey, Problem> {
         if self.admin
             && let Ok(chat) = id.parse::<ChatKey>()
-            && may_be_any(chat.place())
+            && may_be_any(&chat)
         {
             return Ok(chat);
         }
         if id.len() > MAX_CHAT_ID_BYTES {
             return Err(bad_chat_id(format!("{} bytes are more than {MAX_CHAT_ID_BYTES}", id.len())));
         }
-        ChatKey::new(own).map_err(|error| bad_chat_id(error.to_string()))
+        own.map_err(|error| bad_chat_id(error.to_string()))
     }
 
     /// Refuses a key that is not an admin's; `action` is an infinitive.
@@ -99,12 +103,7 @@ impl Caller {
         self.admin
             || match owner {
                 Owner::User(person) | Owner::UserOf { person, .. } => self.own_user_id(person).is_some(),
-                Owner::Chat(chat) => match chat.place() {
-                    Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => {
-                        *key_name == self.name
-                    }
-                    _ => false,
-                },
+                Owner::Chat(chat) => chat.key_name() == Some(&self.name),
             }
     }
 }

@@ -166,7 +166,7 @@ fn check_parts(parts: &[Part], channel: Channel) -> Result<(), Problem> {
     if parts.iter().map(Part::json_len).sum::<usize>() > MAX_SENT_BYTES {
         return Err(Problem::too_large("a message of an operator may have at most 64 KiB"));
     }
-    let shows_files = matches!(channel, Channel::Http | Channel::Web);
+    let shows_files = channel.is_of_callers();
     let is_shown = |part: &Part| match part.view() {
         PartView::Text(_) => true,
         PartView::File { .. } => shows_files,

@@ -9,7 +9,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use annals_core::approval::Verdict;
-use annals_core::chat_key::{ActorKey, ChatKey, Place as ChatPlace};
+use annals_core::chat_key::{ActorKey, ChatKey};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Kind};
@@ -357,12 +357,5 @@ fn time(value: Option<&Value>) -> Option<Timestamp> {
 }
 
 pub(super) fn channel_of(chat: &ChatKey) -> Channel {
-    match chat.place() {
-        ChatPlace::TelegramChat { .. } | ChatPlace::TelegramTopic { .. } => Channel::Telegram,
-        ChatPlace::LarkChat { .. } | ChatPlace::LarkThread { .. } => Channel::Lark,
-        ChatPlace::HttpChat { .. } => Channel::Http,
-        ChatPlace::WebRoom { .. } => Channel::Web,
-        ChatPlace::DiscordChannel { .. } | ChatPlace::DiscordThread { .. } => Channel::Discord,
-        ChatPlace::Direct { .. } => Channel::Terminal,
-    }
+    chat.channel().unwrap_or(Channel::Terminal)
 }

@@ -11,7 +11,7 @@
 //! the bot, and the readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP
 //! API has keys and is not affected.
 
-use crate::chat_key::{ChatKey, Place};
+use crate::chat_key::{ChatKey, Speakers};
 use crate::draft::Draft;
 
 /// Warning for a bot with tools that everybody may use.
@@ -71,22 +71,12 @@ impl Access {
     /// chat.
     pub fn admits_press(&self, draft: &Draft) -> bool {
         let is_listed = self.lists(&draft.chat);
-        let is_group = match draft.chat.place() {
-            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
-                Some(chat_id.starts_with('-'))
-            }
-            Place::DiscordChannel { .. } | Place::DiscordThread { .. } => Some(true),
-            Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::Direct { .. } => None,
-        };
+        let is_private = draft.chat.is_private();
         match &self.persons {
             Some(persons) if persons.contains(&draft.sender()) => {
-                self.chats.is_none() || is_listed || is_group != Some(true)
+                self.chats.is_none() || is_listed || is_private != Some(false)
             }
-            Some(_) => is_listed && is_group == Some(false),
+            Some(_) => is_listed && is_private == Some(true),
             None => self.chats.is_none() || is_listed,
         }
     }
@@ -102,23 +92,14 @@ impl Access {
 
     /// Returns true if records of `chat` may be stored, as far as its key tells.
     pub fn may_hold(&self, chat: &ChatKey) -> bool {
-        match chat.place() {
-            // The id of a private chat is that of the person; ids of groups are negative.
-            Place::TelegramChat { chat_id } if !chat_id.starts_with('-') => {
-                self.of_private(chat, &format!("telegram-{chat_id}")) == Admission::Full
-            }
+        match chat.speakers() {
             // Discord's people have their bare id in the key of their direct chat.
-            Place::Direct { user_id, .. } => [user_id.clone(), format!("discord-{user_id}")]
+            Speakers::One(person) => [format!("discord-{person}"), person]
                 .iter()
                 .any(|person| self.of_private(chat, person) == Admission::Full),
-            Place::TelegramChat { .. }
-            | Place::TelegramTopic { .. }
-            | Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::DiscordChannel { .. }
-            | Place::DiscordThread { .. } => self.chats.is_none() || self.lists(chat),
+            Speakers::Callers | Speakers::Untold(_) | Speakers::Several => {
+                self.chats.is_none() || self.lists(chat)
+            }
         }
     }
 
@@ -133,7 +114,7 @@ impl Access {
 mod tests {
     use super::*;
     use crate::record::Channel;
-    use crate::testing::{set, user};
+    use crate::testing::{set, user as said};
 
     fn access(persons: Option<&[&str]>, chats: Option<&[&str]>) -> Access {
         Access {
@@ -147,7 +128,7 @@ mod tests {
         use Admission::{Context, Full, Refused};
         let draft = |chat: &str, id: &str, chat_type: &str| {
             let mut draft =
-                Draft { chat: chat.parse().unwrap(), user_id: id.into(), ..Draft::from(&user(0, 1)) };
+                Draft { chat: chat.parse().unwrap(), user_id: id.into(), ..Draft::from(&said(0, 1)) };
             set(&mut draft.metadata, "chatType", chat_type);
             draft
         };
@@ -173,5 +154,30 @@ mod tests {
         );
         let http = Draft { channel: Channel::Http, ..draft("http:chat:app:c", "x", "private") };
         assert_eq!(access(ada, group).of(&http), Full);
+    }
+
+    #[test]
+    fn a_key_tells_whose_presses_and_records_are_admitted() {
+        let (ada, both) = (Some(&["telegram-42"][..]), Some(&["telegram:chat:43", "telegram:chat:-7"][..]));
+        let may_press = |access: &Access, chat: &str, user: &str| {
+            let by = Draft { chat: chat.parse().unwrap(), user_id: user.into(), ..Draft::from(&said(0, 1)) };
+            access.admits_press(&by)
+        };
+        let chats = ["telegram:chat:42", "telegram:chat:43", "telegram:chat:-7:topic:5", "telegram:chat:-8"];
+        let held = |access: &Access| chats.map(|chat| access.may_hold(&chat.parse().unwrap()));
+        let users = ["42", "43"];
+        let presses = |access: &Access| chats.map(|chat| users.map(|user| may_press(access, chat, user)));
+        let only_ada = access(ada, None);
+        assert_eq!(presses(&only_ada), [[true, false]; 4]);
+        assert_eq!(held(&only_ada), [true, false, true, true]);
+        let only_chats = access(None, both);
+        assert_eq!(presses(&only_chats), [[false; 2], [true; 2], [true; 2], [false; 2]]);
+        assert_eq!(held(&only_chats), [false, true, true, false]);
+        let all = access(ada, both);
+        assert_eq!(presses(&all), [[true, false], [true, true], [true, false], [false, false]]);
+        assert_eq!(held(&all), [true, true, true, false]);
+        let direct = |person: &str| format!("agent:annals:user:{person}").parse().unwrap();
+        let discord = access(Some(&["discord-7"]), None);
+        assert!(discord.may_hold(&direct("7")) && !discord.may_hold(&direct("8")));
     }
 }

@@ -17,7 +17,7 @@ pub mod profile;
 use serde::Deserialize;
 
 pub use self::profile::{Profile, ProfileError, Skill};
-use crate::chat_key::{ChatKey, KeyError, Place};
+use crate::chat_key::{ChatKey, KeyError, Speakers};
 use crate::draft::Draft;
 use crate::memory::Owner;
 use crate::memory::owner::person_of;
@@ -115,9 +115,9 @@ impl Agents {
         if let Some(id) = chat.agent_id() {
             return self.known(id);
         }
-        let (of_key, key) = shown_by(chat);
+        let of_key = shown_by(chat);
         let person = [person, of_key.as_deref()];
-        self.chosen(chat, &Said { channel: chat.channel(), person, key, window: None })
+        self.chosen(chat, &Said { channel: chat.channel(), person, key: chat.key_name(), window: None })
     }
 
     /// Returns the agent of the chat in which `draft` is said.
@@ -135,7 +135,7 @@ impl Agents {
     /// speaks there.
     pub fn needs_person(&self, chat: &ChatKey) -> bool {
         chat.agent_id().is_none()
-            && shown_by(chat).0.is_none()
+            && shown_by(chat).is_none()
             && self.rules.iter().any(|rule| rule.person.is_some())
     }
 
@@ -185,23 +185,11 @@ impl Agents {
     }
 }
 
-/// Returns the person and the API key that a ChatKey shows.
-fn shown_by(chat: &ChatKey) -> (Option<String>, Option<&str>) {
-    match chat.place() {
-        // The id of a private chat is that of the person; ids of groups are negative.
-        Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. }
-            if !chat_id.starts_with('-') =>
-        {
-            (Some(Channel::Telegram.identity(chat_id)), None)
-        }
-        Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => (None, Some(key_name)),
-        Place::TelegramChat { .. }
-        | Place::TelegramTopic { .. }
-        | Place::LarkChat { .. }
-        | Place::LarkThread { .. }
-        | Place::DiscordChannel { .. }
-        | Place::DiscordThread { .. }
-        | Place::Direct { .. } => (None, None),
+/// Returns the person that a ChatKey shows.
+fn shown_by(chat: &ChatKey) -> Option<String> {
+    match chat.speakers() {
+        Speakers::One(person) => Some(person),
+        Speakers::Callers | Speakers::Untold(_) | Speakers::Several => None,
     }
 }
 

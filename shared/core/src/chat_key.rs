@@ -99,6 +99,23 @@ pub enum Place {
     },
 }
 
+/// The people who can speak in a chat, as far as its key tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Speakers {
+    /// One person, of this [identity](Channel::identity): the chat is their direct chat, or the platform gives their
+    /// private chat the id of the person.
+    One(String),
+    /// The users that the callers of an API key name. Each message names its own ([`Record::person`]).
+    ///
+    /// [`Record::person`]: crate::record::Record::person
+    Callers,
+    /// One person or a group, which the platform tells with each message
+    /// ([`Metadata::chat_type`](crate::metadata::Metadata::chat_type)). The person is the sender on this channel.
+    Untold(Channel),
+    /// Several people.
+    Several,
+}
+
 /// Error for a string or parts that are not a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
@@ -178,6 +195,25 @@ impl ChatKey {
         Self::new(Place::Direct { agent_id: agent_id.into(), user_id: user_id.into() })
     }
 
+    /// Creates the key that the private window `chat_id` of `channel` has under `DM_SCOPE=chat`. Returns `None` if that is the
+    /// direct chat of its person, as on Discord, or if the channel has no windows of its own.
+    pub fn private_window(channel: Channel, chat_id: &str) -> Option<Self> {
+        let chat_id = chat_id.to_owned();
+        let place = match channel {
+            Channel::Telegram => Place::TelegramChat { chat_id },
+            Channel::Lark => Place::LarkChat { chat_id },
+            Channel::Discord | Channel::Http | Channel::Web | Channel::Terminal => return None,
+        };
+        Self::new(place).ok()
+    }
+
+    /// Creates the key of the private window of `identity`, if the identity alone tells it, as `telegram-42` does.
+    pub fn window_of_identity(identity: &str) -> Option<Self> {
+        let (channel, id) = identity.split_once('-')?;
+        let window = Self::private_window(channel.parse().ok()?, id)?;
+        (window.speakers() == Speakers::One(identity.to_owned())).then_some(window)
+    }
+
     /// Returns the place with its parts unescaped.
     pub fn place(&self) -> &Place {
         &self.place
@@ -196,6 +232,72 @@ impl ChatKey {
             Place::DiscordChannel { channel_id, .. } => channel_id,
             Place::DiscordThread { thread_id, .. } => thread_id,
             Place::Direct { user_id, .. } => user_id,
+        }
+    }
+
+    /// Returns the people who can speak in the chat. Whose memory it has, whose chat it is and what an erasure deletes of it
+    /// follow from this.
+    pub fn speakers(&self) -> Speakers {
+        match &self.place {
+            Place::Direct { user_id, .. } => Speakers::One(user_id.clone()),
+            // The id of a private chat is that of the person; ids of groups and channels are negative.
+            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. }
+                if !chat_id.starts_with('-') =>
+            {
+                Speakers::One(Channel::Telegram.identity(chat_id))
+            }
+            Place::LarkChat { .. } => Speakers::Untold(Channel::Lark),
+            Place::HttpChat { .. } | Place::WebRoom { .. } => Speakers::Callers,
+            Place::TelegramChat { .. }
+            | Place::TelegramTopic { .. }
+            | Place::LarkThread { .. }
+            | Place::DiscordChannel { .. }
+            | Place::DiscordThread { .. } => Speakers::Several,
+        }
+    }
+
+    /// Returns true for a private window on a platform, false for one of a group, and `None` if the key names no window or
+    /// does not tell.
+    pub fn is_private(&self) -> Option<bool> {
+        match &self.place {
+            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
+                Some(!chat_id.starts_with('-'))
+            }
+            Place::DiscordChannel { .. } | Place::DiscordThread { .. } => Some(false),
+            Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::Direct { .. } => None,
+        }
+    }
+
+    /// Returns the Person whose direct chat it is, on every channel; `None` for other chats.
+    pub fn person(&self) -> Option<&str> {
+        match &self.place {
+            Place::Direct { user_id, .. } => Some(user_id),
+            Place::TelegramChat { .. }
+            | Place::TelegramTopic { .. }
+            | Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::HttpChat { .. }
+            | Place::WebRoom { .. }
+            | Place::DiscordChannel { .. }
+            | Place::DiscordThread { .. } => None,
+        }
+    }
+
+    /// Returns the name of the API key whose conversation or room it is.
+    pub fn key_name(&self) -> Option<&str> {
+        match &self.place {
+            Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => Some(key_name),
+            Place::TelegramChat { .. }
+            | Place::TelegramTopic { .. }
+            | Place::LarkChat { .. }
+            | Place::LarkThread { .. }
+            | Place::DiscordChannel { .. }
+            | Place::DiscordThread { .. }
+            | Place::Direct { .. } => None,
         }
     }
 

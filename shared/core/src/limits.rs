@@ -4,7 +4,7 @@
 //! LIMITS=person=200000 tokens/day, chat=5.00 cost/day, key:shop=2000000 tokens/day
 //! ```
 
-use crate::chat_key::{ChatKey, Place};
+use crate::chat_key::ChatKey;
 use crate::person::canonical;
 use crate::settings::{ConfigError, Env, Setting};
 
@@ -241,12 +241,9 @@ fn entry(text: &str) -> Result<Entry, &'static str> {
 
 /// Returns the name of the API key whose conversation, room or user's direct chat `chat` is.
 pub fn key_of(chat: &ChatKey) -> Option<&str> {
-    match chat.place() {
-        Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => Some(key_name),
-        // The direct chat of `<keyName>/<userId>`.
-        Place::Direct { user_id, .. } => user_id.split_once('/').map(|(key, _)| key),
-        _ => None,
-    }
+    // The direct chat of `<keyName>/<userId>`.
+    let of_person = || chat.person()?.split_once('/').map(|(key, _)| key);
+    chat.key_name().or_else(of_person)
 }
 
 #[cfg(test)]

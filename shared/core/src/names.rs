@@ -62,10 +62,25 @@ impl Channel {
         }
     }
 
-    /// Returns true if callers choose the ids of messages and name the user, so that a caller may repeat another user's
-    /// id.
-    pub fn lets_callers_name_messages(self) -> bool {
-        matches!(self, Self::Http | Self::Web)
+    /// Returns true for the channels of the API's callers. They choose the ids of messages and name the user, so that a caller
+    /// may repeat another user's id; and they read replies and confirmations in the history, files included.
+    pub fn is_of_callers(self) -> bool {
+        match self {
+            Self::Http | Self::Web => true,
+            Self::Telegram | Self::Lark | Self::Discord | Self::Terminal => false,
+        }
+    }
+
+    /// Returns the name of the platform or protocol, as people are shown it.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Telegram => "Telegram",
+            Self::Lark => "Lark",
+            Self::Discord => "Discord",
+            Self::Http => "HTTP",
+            Self::Web => "web",
+            Self::Terminal => "terminal",
+        }
     }
 }
 
@@ -79,8 +94,10 @@ pub enum ChatType {
     Group,
     /// A large group of Telegram.
     Supergroup,
-    /// A channel in which only its owners write.
-    Channel,
+    /// A channel of Telegram, in which only its owners write. A room in which people talk is a [`Group`](Self::Group), also if
+    /// its platform calls it a channel.
+    #[serde(rename = "channel")]
+    Broadcast,
 }
 
 impl ChatType {
@@ -88,7 +105,7 @@ impl ChatType {
     pub fn is_group(self) -> bool {
         match self {
             Self::Group | Self::Supergroup => true,
-            Self::Private | Self::Channel => false,
+            Self::Private | Self::Broadcast => false,
         }
     }
 }
@@ -140,7 +157,7 @@ string_enum!(Channel {
     Telegram => "telegram", Lark => "lark", Discord => "discord", Http => "http", Web => "web", Terminal => "terminal",
 });
 string_enum!(ChatType {
-    Private => "private", Group => "group", Supergroup => "supergroup", Channel => "channel",
+    Private => "private", Group => "group", Supergroup => "supergroup", Broadcast => "channel",
 });
 string_enum!(Kind {
     Normal => "normal", Event => "event", Revision => "revision", Summary => "summary", Boundary => "boundary",

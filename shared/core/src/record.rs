@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::chat_key::{ActorKey, ChatKey, Place};
+use crate::chat_key::{ActorKey, ChatKey};
 use crate::message::{Role, UiMessage};
 use crate::metadata::Listing;
 pub use crate::names::{Channel, Kind, UnknownName};
@@ -430,13 +430,11 @@ pub(crate) fn person_of_sender(
     user_id: &str,
     person: Option<&str>,
 ) -> String {
-    match (person, channel, chat.place()) {
-        (Some(person), ..) => person.to_owned(),
-        (None, ..) if channel.is_platform() => format!("{channel}-{user_id}"),
+    match (person, chat.key_name()) {
+        (Some(person), _) => person.to_owned(),
+        (None, _) if channel.is_platform() => format!("{channel}-{user_id}"),
         // A record of an earlier version that named no person. Its key is not an admin key.
-        (None, _, Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. }) => {
-            format!("{key_name}/{user_id}")
-        }
-        (None, ..) => user_id.to_owned(),
+        (None, Some(key_name)) => format!("{key_name}/{user_id}"),
+        (None, None) => user_id.to_owned(),
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use aws_lc_rs::digest;
 
-use crate::chat_key::Place;
+use crate::chat_key::Speakers;
 use crate::markup::{Sender, clean_name};
 use crate::message::Role;
 use crate::record::{Kind, Record};
@@ -43,7 +43,7 @@ pub fn are_several<'a>(said: impl IntoIterator<Item = &'a Record>, summary: Opti
         }
     }
     if let Some(summary) = summary {
-        let is_open = matches!(summary.chat.place(), Place::HttpChat { .. } | Place::WebRoom { .. });
+        let is_open = summary.chat.speakers() == Speakers::Callers;
         match &summary.person {
             // It may cover messages of anybody.
             None if is_open => return true,

@@ -22,10 +22,10 @@
 use std::collections::BTreeSet;
 
 use annals_core::agents::Agents;
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::{ChatKey, Speakers};
 use annals_core::message::Role;
 use annals_core::person::canonical;
-use annals_core::record::{Channel, Record};
+use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_store::history::directory::ListCursor;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
@@ -137,11 +137,9 @@ impl Person {
     ) -> Result<Vec<(String, ChatKey)>, PeopleError> {
         let mut chats = Vec::new();
         for identity in &self.identities {
-            let telegram = identity.strip_prefix("telegram-").map(str::to_owned);
-            let telegram = telegram.and_then(|chat_id| ChatKey::new(Place::TelegramChat { chat_id }).ok());
             let known = people.identity(identity).await?;
-            let own: BTreeSet<ChatKey> =
-                agents.direct_chats(identity).chain(known.window).chain(telegram).collect();
+            let windows = known.window.into_iter().chain(ChatKey::window_of_identity(identity));
+            let own: BTreeSet<ChatKey> = agents.direct_chats(identity).chain(windows).collect();
             chats.extend(own.into_iter().map(|chat| (identity.clone(), chat)));
         }
         Ok(chats)
@@ -149,18 +147,9 @@ impl Person {
 
     /// Returns true if the key of `chat` says that it is the person's alone.
     pub fn owns(&self, chat: &ChatKey) -> bool {
-        match chat.place() {
-            Place::Direct { user_id, .. } => self.identities.contains(user_id),
-            // The id of a private chat is that of the person; ids of groups are negative.
-            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
-                self.identities.contains(&Channel::Telegram.identity(chat_id))
-            }
-            Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::DiscordChannel { .. }
-            | Place::DiscordThread { .. } => false,
+        match chat.speakers() {
+            Speakers::One(identity) => self.identities.contains(&identity),
+            Speakers::Callers | Speakers::Untold(_) | Speakers::Several => false,
         }
     }
 
@@ -193,16 +182,11 @@ impl Person {
                 None => break,
             }
         }
-        let may_be_private = match chat.place() {
-            Place::HttpChat { .. } | Place::WebRoom { .. } => true,
-            Place::LarkChat { .. } => private,
-            // A private chat has a key by which it is known already, or several people speak there.
-            Place::Direct { .. }
-            | Place::TelegramChat { .. }
-            | Place::TelegramTopic { .. }
-            | Place::LarkThread { .. }
-            | Place::DiscordChannel { .. }
-            | Place::DiscordThread { .. } => false,
+        let may_be_private = match chat.speakers() {
+            Speakers::Callers => true,
+            Speakers::Untold(_) => private,
+            // It is another person's.
+            Speakers::One(_) | Speakers::Several => false,
         };
         Ok(match (own, others) {
             (true, false) if may_be_private => Share::Whole,

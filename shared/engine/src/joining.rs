@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::{ChatKey, Speakers};
 use annals_core::compaction::cut::Cut;
 use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
 use annals_core::context::view::SessionView;
@@ -68,7 +68,7 @@ impl Compaction {
         let origin = Origin { chat: lease.chat.clone(), channel, chat_id, user_id: self.agent_id.clone() };
         let mut event = Draft::new(origin, join.id.clone(), join.ts)
             .of_kind(Kind::Event)
-            .of_person(person_of_chat(&lease.chat))
+            .of_person(lease.chat.person().map(str::to_owned))
             .with_parts(vec![MessagePart::text(told(channel, last.said_at(), &summary))]);
         event.metadata.set_joined(&join.from, &join.from_person, last.said_at());
         self.history.import(&event, &key, 0).await?;
@@ -217,26 +217,15 @@ impl Compaction {
 
     /// Returns true if `chat` is one of `identity` alone: its direct chat, or its window on a platform.
     async fn is_own(&self, chat: &ChatKey, identity: &str) -> Result<bool, HistoryError> {
-        Ok(match chat.place() {
-            Place::Direct { user_id, .. } => user_id == identity,
-            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
-                Channel::Telegram.identity(chat_id) == identity
-            }
-            Place::LarkChat { .. } | Place::HttpChat { .. } | Place::WebRoom { .. } => {
+        Ok(match chat.speakers() {
+            Speakers::One(own) => own == identity,
+            Speakers::Untold(_) | Speakers::Callers => {
                 let newest = self.history.page(chat, &Position::Newest, MAX_PAGE).await?.records;
                 let mut said = newest.iter().filter(|record| record.is_interaction()).peekable();
                 said.peek().is_some() && said.all(|record| record.sender() == identity)
             }
-            Place::LarkThread { .. } | Place::DiscordChannel { .. } | Place::DiscordThread { .. } => false,
+            Speakers::Several => false,
         })
-    }
-}
-
-/// Returns the Person whose direct chat `chat` is.
-fn person_of_chat(chat: &ChatKey) -> Option<String> {
-    match chat.place() {
-        Place::Direct { user_id, .. } => Some(user_id.clone()),
-        _ => None,
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::context::Policy;
 use annals_core::context::view::{Message, SessionView};
 use annals_core::memory::StoredEntry;
@@ -227,7 +227,7 @@ pub async fn recalled_at(
     let view = SessionView::of(records, at, &policy);
     let Some(owner) = owner_of(chat, &view, memory.groups && memory.is_on) else { return Ok(none) };
     // The direct chat of a Person has no other owner than that Person.
-    let links = memory.links && !matches!(chat.place(), Place::Direct { .. });
+    let links = memory.links && chat.person().is_none();
     let owner = of_agent(known_as(history, owner, links).await?, chat, records, memory);
     let said = if view.unanswered.is_empty() { &view.earlier } else { &view.unanswered };
     let asked: Vec<&Record> = said

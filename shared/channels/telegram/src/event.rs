@@ -95,8 +95,8 @@ pub(super) fn chat_type(chat: JsonView<'_>, flavour: Flavour) -> ChatType {
         Some("private") => ChatType::Private,
         Some("group") => ChatType::Group,
         Some("supergroup") => ChatType::Supergroup,
-        Some("channel") => ChatType::Channel,
-        _ if flavour == Flavour::Channel => ChatType::Channel,
+        Some("channel") => ChatType::Broadcast,
+        _ if flavour == Flavour::Channel => ChatType::Broadcast,
         _ if chat.int("id").is_some_and(|id| id >= 0) => ChatType::Private,
         _ => ChatType::Group,
     }

@@ -57,6 +57,56 @@ fn a_key_tells_its_window_its_agent_and_its_channel() {
 }
 
 #[test]
+fn a_key_tells_who_can_speak() {
+    let one = |identity: &str| Speakers::One(identity.to_owned());
+    for (key, speakers, is_private, person, key_name) in [
+        ("telegram:chat:42", one("telegram-42"), Some(true), None, None),
+        ("telegram:chat:42:topic:7", one("telegram-42"), Some(true), None, None),
+        ("telegram:chat:-100", Speakers::Several, Some(false), None, None),
+        ("telegram:chat:-100:topic:7", Speakers::Several, Some(false), None, None),
+        ("lark:chat:oc_1", Speakers::Untold(Channel::Lark), None, None, None),
+        ("lark:chat:oc_1:thread:omt_2", Speakers::Several, None, None, None),
+        ("http:chat:dev:c", Speakers::Callers, None, None, Some("dev")),
+        ("web:room:dev:r", Speakers::Callers, None, None, Some("dev")),
+        ("agent:annals:channel:1:2", Speakers::Several, Some(false), None, None),
+        ("agent:annals:thread:1:3", Speakers::Several, Some(false), None, None),
+        ("agent:annals:user:ada", one("ada"), None, Some("ada"), None),
+    ] {
+        let chat: ChatKey = key.parse().unwrap();
+        assert_eq!(chat.speakers(), speakers, "{key}");
+        assert_eq!(
+            (chat.is_private(), chat.person(), chat.key_name()),
+            (is_private, person, key_name),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn an_identity_may_tell_its_private_window() {
+    for (identity, window) in [
+        ("telegram-42", Some("telegram:chat:42")),
+        // A group that writes in its own name.
+        ("telegram--42", None),
+        ("telegram-", None),
+        ("telegram", None),
+        ("lark-ou_ada", None),
+        ("discord-7", None),
+        ("7", None),
+        ("http-ada", None),
+        ("my-name", None),
+    ] {
+        let found = ChatKey::window_of_identity(identity).map(|chat| chat.to_string());
+        assert_eq!(found.as_deref(), window, "{identity}");
+    }
+    for channel in Channel::ALL {
+        let Some(window) = ChatKey::private_window(*channel, "1") else { continue };
+        assert_eq!((window.channel(), window.chat_id()), (Some(*channel), "1"));
+        assert_ne!(window.speakers(), Speakers::Several, "{channel}");
+    }
+}
+
+#[test]
 fn feishu_is_read_as_lark() {
     assert_eq!("feishu:chat:oc_1".parse::<ChatKey>().unwrap().to_string(), "lark:chat:oc_1");
 }

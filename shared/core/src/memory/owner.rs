@@ -8,7 +8,7 @@ use std::fmt;
 
 use aws_lc_rs::digest;
 
-use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Place};
+use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Speakers};
 use crate::record::{Kind, Record};
 
 /// Owner of entries.
@@ -98,28 +98,21 @@ pub fn person_of(record: &Record) -> Option<String> {
         return None;
     }
     let metadata = &record.message.metadata;
-    match record.chat.place() {
-        Place::Direct { user_id, .. } => {
-            let is_own = record.person.as_ref().is_none_or(|person| person == user_id);
-            is_own.then(|| user_id.clone())
+    let is_private = metadata.is_private() && !metadata.is_of_guest();
+    match (record.chat.speakers(), record.chat.channel()) {
+        (Speakers::One(own), None) => {
+            record.person.as_ref().is_none_or(|person| *person == own).then_some(own)
         }
-        // The id of a private chat is that of the person; with a guest query it may differ.
-        Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. }
-            if metadata.is_private() && *chat_id == record.user_id && !metadata.is_of_guest() =>
-        {
-            Some(format!("telegram-{chat_id}"))
+        // In a private window on a platform.
+        (Speakers::One(own), Some(channel)) => {
+            (is_private && channel.identity(&record.user_id) == own).then_some(own)
         }
         // A sender without an id gets the id of the window.
-        Place::LarkChat { chat_id } if metadata.is_private() && *chat_id != record.user_id => {
-            Some(format!("lark-{}", record.user_id))
+        (Speakers::Untold(channel), _) => {
+            (is_private && record.user_id != record.chat.chat_id()).then(|| channel.identity(&record.user_id))
         }
-        Place::HttpChat { .. } | Place::WebRoom { .. } => record.person.clone(),
-        Place::TelegramChat { .. }
-        | Place::TelegramTopic { .. }
-        | Place::LarkChat { .. }
-        | Place::LarkThread { .. }
-        | Place::DiscordChannel { .. }
-        | Place::DiscordThread { .. } => None,
+        (Speakers::Callers, _) => record.person.clone(),
+        (Speakers::Several, _) => None,
     }
 }
 
@@ -147,10 +140,10 @@ pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Opt
 /// Returns the person who wrote `record`, or whose messages it covers: `Some(None)` is an unknown person.
 #[allow(clippy::option_option, reason = "the outer option tells if a person spoke, the inner one who it was")]
 fn speaker(record: &Record) -> Option<Option<String>> {
-    match (record.kind(), record.chat.place()) {
-        (Kind::Summary, Place::HttpChat { .. } | Place::WebRoom { .. }) => Some(record.person.clone()),
-        _ => record.is_interaction().then(|| person_of(record)),
+    if record.kind() == Kind::Summary && record.chat.speakers() == Speakers::Callers {
+        return Some(record.person.clone());
     }
+    record.is_interaction().then(|| person_of(record))
 }
 
 /// Returns the only person in `said` and in an earlier summary, or `None` if there are several, or a group.

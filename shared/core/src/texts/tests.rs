@@ -183,9 +183,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
             add!(entry(&EntryDescription { said: Some(said), until, is_pending: true, tools, ..plain }));
         }
     }
-    let channels =
-        [Channel::Telegram, Channel::Lark, Channel::Discord, Channel::Http, Channel::Web, Channel::Terminal];
-    for channel in channels {
+    for &channel in Channel::ALL {
         add!(side(words, channel, None), side(words, channel, Some(words)));
     }
     let unseen = [Unseen::TooLarge, Unseen::NoImage, Unseen::Gone].map(NotShown::Unseen);

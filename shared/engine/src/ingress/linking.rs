@@ -20,11 +20,9 @@ use std::io;
 use std::time::Duration;
 
 use annals_channel::settings::DmScope;
-use annals_core::chat_key::Place;
 use annals_core::command::LinkStep;
 use annals_core::draft::Draft;
 use annals_core::markup::clean_name;
-use annals_core::record::Channel;
 use annals_core::texts::Texts;
 use annals_io::random;
 use annals_store::history::Appended;
@@ -117,9 +115,9 @@ impl Ingress {
 
     /// Returns why links cannot be changed in the chat of `draft`, if they cannot.
     fn refuses_links(&self, draft: &Draft, texts: &dyn Texts) -> Option<&'static str> {
-        match draft.chat.place() {
+        match draft.chat.person() {
             // An admin key may write to another person's chat.
-            Place::Direct { user_id, .. } if draft.person.as_ref().is_none_or(|person| person == user_id) => {
+            Some(own) if draft.person.as_ref().is_none_or(|person| person == own) => {
                 (self.dm_scope == DmScope::Chat).then_some(texts.links_are_off())
             }
             _ if draft.metadata.is_private() && draft.metadata.line().is_none() => (self.dm_scope
@@ -154,10 +152,9 @@ impl Ingress {
         self.people.offer(&code, &exchange).await?;
         let readable = format!("{}-{}", &code[..5], &code[5..]);
         // Clients of HTTP and web read the confirmation in the history.
-        let recorded = match exchange.first.channel {
-            Channel::Http | Channel::Web => texts.link_code(&readable),
-            _ => texts.link_code("•••••-•••••"),
-        };
+        let is_read_there = exchange.first.channel.is_of_callers();
+        let recorded =
+            texts.link_code(if is_read_there { &readable } else { "•••••-•••••" });
         Ok(Answered { text: texts.link_code(&readable), recorded, notice: None, about: None })
     }
 
@@ -310,6 +307,7 @@ fn new_code() -> io::Result<String> {
 mod tests {
     use super::*;
     use annals_core::command::Command;
+    use annals_core::record::Channel;
     use annals_core::texts::en::En;
 
     #[test]

@@ -3,7 +3,7 @@
 //! An operator's message is a record like a `/compact`: the chat's next turn sends it as its reply, so its delivery is that of
 //! every reply. If the chat was taken over, that reply answers what was unanswered when the message was stored.
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::draft::{Draft, Origin};
 use annals_core::language::Language;
 use annals_core::message::{Part, Role};
@@ -66,8 +66,7 @@ impl Ingress {
         let (chat, head): (_, Head) = self.history.current(chat).await?;
         let records = self.history.page(&chat, &Position::Newest, MAX_PAGE).await?.records;
         let Some(newest) = records.last().map(|record| record.key.ts()) else { return Ok(None) };
-        let is_open =
-            matches!(chat.place(), Place::Direct { .. } | Place::HttpChat { .. } | Place::WebRoom { .. });
+        let is_open = chat.person().is_some() || chat.key_name().is_some();
         let is_said = |record: &Record| {
             record.role() == Role::User
                 && !record.key.hangs_on_reply()

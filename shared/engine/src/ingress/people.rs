@@ -17,7 +17,7 @@
 
 use annals_channel::settings::DmScope;
 use annals_core::agents::Said;
-use annals_core::chat_key::{ChatKey, KeyError, Place};
+use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part as MessagePart;
 use annals_core::person::{Join, Links, Part};
@@ -72,11 +72,11 @@ impl Ingress {
     /// sender's Person, any other where it is. Channel, window and user stay, so that a reply goes to where the message
     /// came from. One read for a direct message.
     pub async fn placed(&self, draft: Draft) -> Result<Draft, IngressError> {
-        let window = window_of(&draft);
+        let window = ChatKey::private_window(draft.channel, &draft.chat_id);
         let said = Said { channel: Some(draft.channel), window: window.as_ref(), ..Said::default() };
         let Some(identity) = self.identity_of(&draft.chat) else {
             let chat =
-                self.agents.placed(&draft.chat, &Said { person: [speaker(&draft.chat), None], ..said })?;
+                self.agents.placed(&draft.chat, &Said { person: [draft.chat.person(), None], ..said })?;
             return Ok(Draft { chat, ..draft });
         };
         let identity = identity.to_owned();
@@ -102,7 +102,7 @@ impl Ingress {
     ) -> Result<ChatKey, IngressError> {
         let said = Said { channel: Some(channel), ..Said::default() };
         let Some(identity) = self.identity_of(chat) else {
-            return Ok(self.agents.placed(chat, &Said { person: [speaker(chat), None], ..said })?);
+            return Ok(self.agents.placed(chat, &Said { person: [chat.person(), None], ..said })?);
         };
         let known = self.people.identity(identity).await?;
         self.direct(known.person_at(ts).unwrap_or(identity), identity, &said)
@@ -147,9 +147,9 @@ impl Ingress {
 
     /// Returns the identity whose own direct chat `chat` is, if links act.
     fn identity_of<'a>(&self, chat: &'a ChatKey) -> Option<&'a str> {
-        match (self.dm_scope, chat.place()) {
-            (DmScope::User, Place::Direct { user_id, .. }) => Some(user_id),
-            _ => None,
+        match self.dm_scope {
+            DmScope::User => chat.person(),
+            DmScope::Chat => None,
         }
     }
 
@@ -347,29 +347,9 @@ impl Ingress {
     }
 }
 
-/// Returns the person whose direct chat `chat` is, as far as its key tells.
-fn speaker(chat: &ChatKey) -> Option<&str> {
-    match chat.place() {
-        Place::Direct { user_id, .. } => Some(user_id),
-        _ => None,
-    }
-}
-
 /// Returns the id of an event or a boundary that a change of links makes. It is made of digits and letters alone.
 fn event_id(id: &str) -> MessageId {
     MessageId::new(format!("link-{id}")).unwrap_or_else(|_| MessageId::number(0))
-}
-
-/// Returns the chat that the window of a direct message has under `DM_SCOPE=chat`, if that is not the direct chat of its
-/// sender's identity.
-fn window_of(draft: &Draft) -> Option<ChatKey> {
-    let chat_id = draft.chat_id.clone();
-    let place = match draft.channel {
-        Channel::Telegram => Place::TelegramChat { chat_id },
-        Channel::Lark => Place::LarkChat { chat_id },
-        Channel::Discord | Channel::Http | Channel::Web | Channel::Terminal => return None,
-    };
-    ChatKey::new(place).ok()
 }
 
 impl From<KeyError> for IngressError {

@@ -5,7 +5,7 @@
 //! that person can read the list too.
 
 use annals_channel::settings::DmScope;
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::memory::EntryId;
@@ -121,7 +121,7 @@ impl Ingress {
     /// no memory.
     async fn owner(&self, draft: &Draft) -> Result<Option<Owner>, IngressError> {
         let mut said = vec![self.history.record_of(draft, draft.key(), 0)];
-        if matches!(draft.channel, Channel::Http | Channel::Web) && person_of(&said[0]).is_some() {
+        if draft.channel.is_of_callers() && person_of(&said[0]).is_some() {
             // Only records before the command, so that a repeated command gets the same result.
             let before = Position::Before(Cursor::at(&draft.chat, &draft.key()));
             said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
@@ -141,9 +141,7 @@ impl Ingress {
         let owner = match owner {
             Some(Owner::Chat(chat)) => Some(Owner::Chat(self.history.first_name(&chat).await?)),
             // In a direct chat it is the Person already.
-            Some(Owner::User(person))
-                if self.dm_scope == DmScope::User && !matches!(draft.chat.place(), Place::Direct { .. }) =>
-            {
+            Some(Owner::User(person)) if self.dm_scope == DmScope::User && draft.chat.person().is_none() => {
                 Some(Owner::User(self.people.person_of(&person).await?))
             }
             owner => owner,
@@ -209,7 +207,7 @@ fn line(kept: &StoredEntry, validity: Validity, view: &ListView<'_>, texts: &dyn
     let tools = (!entry.outside.is_empty()).then(|| cut(&entry.outside.join(", "), MAX_SHOWN_CHARS));
     let until = validity.to.filter(|_| validity.is_past(view.now)).map(day);
     let said = entry.source.as_ref().map(|source| {
-        if source.chat == *view.chat { SaidIn::ThisChat } else { SaidIn::On(channel_of(&source.chat)) }
+        if source.chat == *view.chat { SaidIn::ThisChat } else { SaidIn::On(title_of(&source.chat)) }
     });
     let described = texts.entry(&EntryDescription {
         text: &shown(kept),
@@ -224,15 +222,8 @@ fn line(kept: &StoredEntry, validity: Validity, view: &ListView<'_>, texts: &dyn
 }
 
 /// Returns the name of the platform or protocol of a chat; a person's one chat is reached through several.
-fn channel_of(chat: &ChatKey) -> &'static str {
-    match chat.place() {
-        Place::TelegramChat { .. } | Place::TelegramTopic { .. } => "Telegram",
-        Place::LarkChat { .. } | Place::LarkThread { .. } => "Lark",
-        Place::DiscordChannel { .. } | Place::DiscordThread { .. } => "Discord",
-        Place::HttpChat { .. } => "HTTP",
-        Place::WebRoom { .. } => "web",
-        Place::Direct { .. } => "direct chat",
-    }
+fn title_of(chat: &ChatKey) -> &'static str {
+    chat.channel().map_or("direct chat", Channel::title)
 }
 
 fn shown(kept: &StoredEntry) -> String {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::limits::{DayLimit, Limits, Quota, Scope, Used, key_of};
 use annals_core::metadata::Metadata;
 use annals_core::person::canonical;
@@ -111,9 +111,9 @@ impl Allowance {
         let identity = canonical(person);
         let mut person = identity.to_owned();
         if links && (limits.limits(Scope::Person) || !admins.is_empty()) {
-            person = match chat.place() {
-                Place::Direct { user_id, .. } => user_id.clone(),
-                _ => People::beside(history).person_of(identity).await?,
+            person = match chat.person() {
+                Some(own) => own.to_owned(),
+                None => People::beside(history).person_of(identity).await?,
             };
         }
         if admins.iter().any(|admin| [identity, person.as_str()].contains(&canonical(admin))) {

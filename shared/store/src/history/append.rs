@@ -97,7 +97,7 @@ impl History {
                 }
                 FirstForm::Existing(existing) => existing,
             };
-            if draft.channel.lets_callers_name_messages() && existing.user_id != Some(draft.user_id.clone()) {
+            if draft.channel.is_of_callers() && existing.user_id != Some(draft.user_id.clone()) {
                 return Err(HistoryError::Taken { key: base });
             }
             if draft.kind == Kind::Boundary && existing.kind == Some(Kind::Boundary) {
