@@ -3,6 +3,7 @@
 //! A call passes, in this order: [`Webhook::body_limit`] before its body is read, [`Webhook::verify`], [`Webhook::read`],
 //! and then each [`Incoming`] is stored. Only then is it acknowledged.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use annals_core::approval::Button;
@@ -23,18 +24,14 @@ pub trait Webhook: Send + Sync + 'static {
     /// Details of a pressed button that only this platform needs.
     type Button: Send + Sync;
 
-    /// A call whose response may follow later.
-    type Deferral: Send + Sync;
+    /// A call whose response may follow later; [`Infallible`] if no call's may.
+    type Deferral: Deferral;
 
     /// The platform.
     const CHANNEL: Channel;
 
     /// Path of the route, such as `/telegram`.
     const PATH: &'static str;
-
-    /// Time within which the platform expects an answer, if it is short. An event that takes longer is cut off, and stored
-    /// when the platform delivers it again.
-    const DEADLINE: Option<Duration>;
 
     /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
     /// nothing.
@@ -65,18 +62,8 @@ pub trait Webhook: Send + Sync + 'static {
     /// Completes a [partial](Incoming::Partial) message.
     fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send;
 
-    /// Returns the means to respond later to the call of `event`, if the platform has them.
-    fn deferral(&self, event: &Value) -> Option<Self::Deferral>;
-
-    /// Tells the platform that the response follows later. Returns false if that failed.
-    fn defer(&self, call: &Self::Deferral) -> impl Future<Output = bool> + Send;
-
-    /// Sends the response that follows later; `None` if the event could not be stored. Failures are only logged.
-    fn respond_later(
-        &self,
-        call: &Self::Deferral,
-        response: Option<Response>,
-    ) -> impl Future<Output = ()> + Send;
+    /// Returns how long the platform waits for the response to the call of `event`, and what it accepts after that.
+    fn patience(&self, event: &Value) -> Patience<Self::Deferral>;
 
     /// Returns true if the message was withdrawn before it arrived at `now`. If the platform does not tell, it was not.
     fn is_withdrawn(&self, draft: &Draft, now: Timestamp) -> impl Future<Output = bool> + Send;
@@ -103,6 +90,38 @@ pub trait Webhook: Send + Sync + 'static {
     /// Returns the response that shows `confirmation` to the sender of `command`, which came as `draft`; `None` if it has to be
     /// sent to the chat.
     fn respond_to_command(&self, command: &Command, draft: &Draft, confirmation: &str) -> Option<Response>;
+}
+
+/// A platform's patience with a call: how long it waits for the response, and what it accepts after that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience<D> {
+    /// It waits for as long as an event may take.
+    Unlimited,
+    /// It waits for this time, and delivers the event again later. An event that takes longer is cut off, and stored by its
+    /// redelivery.
+    Redelivered(Duration),
+    /// It does not wait for long and does not deliver the event again, but it accepts the response later.
+    Deferred(D),
+}
+
+/// A call whose response may follow later.
+pub trait Deferral: Send + Sync {
+    /// Tells the platform that the response follows later. Returns false if that failed.
+    fn defer(&self) -> impl Future<Output = bool> + Send;
+
+    /// Sends the response that follows later; `None` if the event could not be stored. Failures are only logged.
+    fn respond(&self, response: Option<Response>) -> impl Future<Output = ()> + Send;
+}
+
+/// No call.
+impl Deferral for Infallible {
+    async fn defer(&self) -> bool {
+        match *self {}
+    }
+
+    async fn respond(&self, _response: Option<Response>) {
+        match *self {}
+    }
 }
 
 /// A response to a call, with a status of success.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use annals_channel::webhook::{ApprovalResult, Events, Incoming, Press, ReadError, Response, Webhook};
+use annals_channel::webhook::{
+    ApprovalResult, Deferral, Events, Incoming, Patience, Press, ReadError, Response, Webhook,
+};
 use annals_core::access::Admission;
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
@@ -60,25 +62,27 @@ pub enum ReceiveError {
 impl<W: Webhook> Receiver<W> {
     /// Stores what `event` brings. Returns the response.
     pub async fn receive(&self, event: Value) -> Result<Response, ReceiveError> {
-        let deferral = self.webhook.deferral(&event);
+        let patience = self.webhook.patience(&event);
         let mut receiving = Box::pin(self.receive_all(event));
-        match (deferral, W::DEADLINE) {
-            (Some(call), _) => {
+        match patience {
+            Patience::Deferred(call) => {
                 tokio::select! {
                     biased;
                     received = &mut receiving => return received,
                     () = self.clock.sleep(DEFER_AFTER) => {}
                 }
-                let (is_deferred, received) = tokio::join!(self.webhook.defer(&call), receiving);
+                let (is_deferred, received) = tokio::join!(call.defer(), receiving);
                 if !is_deferred {
                     return received;
                 }
-                self.webhook.respond_later(&call, received.as_ref().ok().cloned()).await;
+                call.respond(received.as_ref().ok().cloned()).await;
                 received.map(|_| Response::Accepted)
             }
             // Cut off anywhere, an event is completed by its redelivery.
-            (None, Some(deadline)) => timeout(deadline, receiving).await.map_err(|_| ReceiveError::Late)?,
-            (None, None) => receiving.await,
+            Patience::Redelivered(deadline) => {
+                timeout(deadline, receiving).await.map_err(|_| ReceiveError::Late)?
+            }
+            Patience::Unlimited => receiving.await,
         }
     }
 

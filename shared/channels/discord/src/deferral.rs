@@ -1,4 +1,4 @@
-//! Interactions that are responded to before they are carried out: [`Deferral`].
+//! Interactions that are responded to before they are carried out: [`Interaction`].
 //!
 //! ```text
 //! POST  /interactions/<id>/<token>/callback {"type": 5, "data": {"flags": 64}}          in three seconds
@@ -12,7 +12,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::Response;
+use annals_channel::webhook::{Deferral, Response};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -26,19 +26,20 @@ const MESSAGE: i64 = 4;
 const UPDATE: i64 = 7;
 
 /// An interaction whose response may follow later.
-pub struct Deferral {
+pub struct Interaction {
+    client: Client,
     id: String,
     token: String,
     /// The response until then.
     response: Value,
     is_press: bool,
     /// The response if the interaction could not be stored.
-    pub(crate) failure: Response,
+    failure: Response,
 }
 
-impl Deferral {
+impl Interaction {
     /// Reads an interaction; `None` for other calls, and for one that nothing is done for.
-    pub(crate) fn of(event: &Value, settings: &Settings) -> Option<Self> {
+    pub(crate) fn of(event: &Value, settings: &Settings, client: &Client) -> Option<Self> {
         let call = JsonView::of(event)?;
         let (id, token) = (call.id("id")?.to_owned(), call.text("token")?.to_owned());
         let (incoming, response) = interaction::parse(call, settings);
@@ -51,34 +52,45 @@ impl Deferral {
             _ => return None,
         };
         let failure = respond::privately(interaction::texts(call, settings).did_not_work());
-        Some(Self { id, token, response, is_press, failure })
-    }
-}
-
-impl Client {
-    /// Tells Discord that the response follows.
-    pub(crate) async fn defer(&self, call: &Deferral) -> Result<(), SendError> {
-        let path = ["interactions", &call.id, &call.token, "callback"];
-        self.answer_interaction("defer response", Method::POST, &path, &call.response).await
+        Some(Self { client: client.clone(), id, token, response, is_press, failure })
     }
 
     /// Sends the response that follows. Does nothing if it says that an answer follows, which the agent sends.
-    pub(crate) async fn respond_later(&self, call: &Deferral, response: &Value) -> Result<(), SendError> {
+    async fn send(&self, response: &Value) -> Result<(), SendError> {
         let (kind, mut data) = (response["type"].as_i64(), response["data"].clone());
         match kind {
-            Some(MESSAGE) if call.is_press => {
-                let path = ["webhooks", self.application_id(), &call.token];
-                self.answer_interaction("respond to pressed button", Method::POST, &path, &data).await
+            Some(MESSAGE) if self.is_press => {
+                let path = ["webhooks", self.client.application_id(), &self.token];
+                self.client.answer_interaction("respond to pressed button", Method::POST, &path, &data).await
             }
             Some(MESSAGE | UPDATE) => {
                 if let Some(flags) = data.get("flags").and_then(Value::as_u64) {
                     // It has been decided who sees it.
                     data["flags"] = json!(flags & without_previews(0));
                 }
-                let path = ["webhooks", self.application_id(), &call.token, "messages", "@original"];
-                self.answer_interaction("send deferred response", Method::PATCH, &path, &data).await
+                let path = ["webhooks", self.client.application_id(), &self.token, "messages", "@original"];
+                self.client.answer_interaction("send deferred response", Method::PATCH, &path, &data).await
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Deferral for Interaction {
+    async fn defer(&self) -> bool {
+        let path = ["interactions", &self.id, &self.token, "callback"];
+        let deferred =
+            self.client.answer_interaction("defer response", Method::POST, &path, &self.response).await;
+        if let Err(error) = &deferred {
+            tracing::warn!(%error, "failed to defer the response to an interaction");
+        }
+        deferred.is_ok()
+    }
+
+    async fn respond(&self, response: Option<Response>) {
+        let Response::Json(response) = response.as_ref().unwrap_or(&self.failure) else { return };
+        if let Err(error) = self.send(response).await {
+            tracing::warn!(%error, "failed to send the deferred response to an interaction");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `POST /discord`: [`DiscordWebhook`].
 //!
 //! Interactions and webhook events come to one address, and are signed in the same way. Discord does not deliver an interaction
-//! again, so one that takes long is never cut off: its response is [deferred](Deferral). It delivers a webhook event again for ten minutes. The relay passes
+//! again, so one that takes long is never cut off: its response is [deferred](Interaction). It delivers a webhook event again for ten minutes. The relay passes
 //! the dispatches of the gateway to [`DiscordWebhook::read`], too.
 //!
 //! Source: <https://discord.com/developers/docs/interactions/overview>.
@@ -14,8 +14,8 @@ use std::time::Duration;
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Events, MAX_BODY_BYTES, ParseError, Places, Press, ReadError, Response, Unverified,
-    Verified, Webhook, withdrawn,
+    ApprovalResult, Events, MAX_BODY_BYTES, ParseError, Patience, Places, Press, ReadError, Response,
+    Unverified, Verified, Webhook, withdrawn,
 };
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
@@ -30,7 +30,7 @@ use serde_json::Value;
 use crate::bot::Bot;
 use crate::buttons::Pressed;
 use crate::client::{CHANNEL_RATE_LIMIT, Client, SendError};
-use crate::deferral::Deferral;
+use crate::deferral::Interaction;
 use crate::parse::{is_webhook_event, parse};
 use crate::place::chats_of_guild;
 use crate::settings::{APPLICATION_ID, DiscordConfig};
@@ -115,11 +115,10 @@ impl DiscordWebhook {
 
 impl Webhook for DiscordWebhook {
     type Button = Pressed;
-    type Deferral = Deferral;
+    type Deferral = Interaction;
 
     const CHANNEL: Channel = Channel::Discord;
     const PATH: &'static str = "/discord";
-    const DEADLINE: Option<Duration> = None;
     const REFUSAL: &'static str = "invalid request signature";
     const LEFT: &'static str = "the person removed the app";
 
@@ -159,26 +158,11 @@ impl Webhook for DiscordWebhook {
         Ok(draft)
     }
 
-    /// Returns `None` for a call that is no interaction, and if there is no Discord to respond to.
-    fn deferral(&self, event: &Value) -> Option<Deferral> {
-        self.client.as_ref().and_then(|_| Deferral::of(event, &self.settings))
-    }
-
-    async fn defer(&self, call: &Deferral) -> bool {
-        let Some(client) = &self.client else { return false };
-        let deferred = client.defer(call).await;
-        if let Err(error) = &deferred {
-            tracing::warn!(%error, "failed to defer the response to an interaction");
-        }
-        deferred.is_ok()
-    }
-
-    async fn respond_later(&self, call: &Deferral, response: Option<Response>) {
-        let Some(client) = &self.client else { return };
-        let Response::Json(response) = response.as_ref().unwrap_or(&call.failure) else { return };
-        if let Err(error) = client.respond_later(call, response).await {
-            tracing::warn!(%error, "failed to send the deferred response to an interaction");
-        }
+    /// Returns [`Patience::Unlimited`] for a call that is no interaction, and if there is no Discord to respond to.
+    fn patience(&self, event: &Value) -> Patience<Interaction> {
+        let interaction =
+            self.client.as_ref().and_then(|client| Interaction::of(event, &self.settings, client));
+        interaction.map_or(Patience::Unlimited, Patience::Deferred)
     }
 
     /// Returns false: the gateway tells of a deletion after the message.

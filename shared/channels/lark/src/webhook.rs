@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Response, Unverified, Verified,
-    Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response, Unverified,
+    Verified, Webhook,
 };
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::command::Command;
@@ -39,6 +39,8 @@ use crate::verify::{self, Secrets, Signature, verify};
 /// challenge, of about 300 bytes, comes unsigned.
 const MAX_UNSIGNED_BYTES: usize = 4096;
 
+/// Time in which an event is stored. Lark waits three seconds.
+const DEADLINE: Duration = Duration::from_millis(2500);
 /// Longest wait for Lark's rate limit while the webhook waits for its answer. Lark waits three seconds for ours.
 pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(1);
 /// Longest time for one question to Lark's API, without whose answer an event cannot be stored. It is asked again when Lark
@@ -140,7 +142,6 @@ impl Webhook for LarkWebhook {
 
     const CHANNEL: Channel = Channel::Lark;
     const PATH: &'static str = "/lark";
-    const DEADLINE: Option<Duration> = Some(Duration::from_millis(2500));
     const REFUSAL: &'static str = "the call is not signed, encrypted or marked as Lark's calls are";
     const LEFT: &'static str = "the bot was removed, or the group is gone";
 
@@ -184,16 +185,8 @@ impl Webhook for LarkWebhook {
         Ok(if self.identity.client.is_some() { with_children(draft, &items) } else { draft })
     }
 
-    fn deferral(&self, _event: &Value) -> Option<Infallible> {
-        None
-    }
-
-    async fn defer(&self, call: &Infallible) -> bool {
-        match *call {}
-    }
-
-    async fn respond_later(&self, call: &Infallible, _response: Option<Response>) {
-        match *call {}
+    fn patience(&self, _event: &Value) -> Patience<Infallible> {
+        Patience::Redelivered(DEADLINE)
     }
 
     /// Asks Lark about a message that comes late, since its recall may have come first and found nothing to change.

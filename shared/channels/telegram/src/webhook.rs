@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Places, Press, ReadError, Response, Unverified, Verified,
-    Webhook,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response, Unverified,
+    Verified, Webhook,
 };
 use annals_core::command::Command;
 use annals_core::draft::Draft;
@@ -91,7 +91,6 @@ impl Webhook for TelegramWebhook {
 
     const CHANNEL: Channel = Channel::Telegram;
     const PATH: &'static str = "/telegram";
-    const DEADLINE: Option<Duration> = None;
     const REFUSAL: &'static str = "X-Telegram-Bot-Api-Secret-Token is missing or wrong";
     const LEFT: &'static str = "the bot was blocked or removed";
 
@@ -116,16 +115,8 @@ impl Webhook for TelegramWebhook {
         Ok(draft)
     }
 
-    fn deferral(&self, _event: &Value) -> Option<Infallible> {
-        None
-    }
-
-    async fn defer(&self, call: &Infallible) -> bool {
-        match *call {}
-    }
-
-    async fn respond_later(&self, call: &Infallible, _response: Option<Response>) {
-        match *call {}
+    fn patience(&self, _event: &Value) -> Patience<Infallible> {
+        Patience::Unlimited
     }
 
     /// Returns false: Telegram does not tell bots of deleted messages.
