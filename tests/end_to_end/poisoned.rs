@@ -201,7 +201,8 @@ async fn a_second_change_does_not_destroy_what_was_there_and_a_week_later_it_is_
     app.finish().await;
 }
 
-/// With `MEMORY=off`, `/new` ends what the bot knows; a search of the history finds what was said since.
+/// With `MEMORY=off`, `/new` ends what the bot knows; a search of the history finds what was said since, and a list has the
+/// schedules that were made since.
 #[tokio::test]
 async fn without_memory_nothing_said_before_a_new_session_reaches_a_model() {
     for memory in ["on", "off"] {
@@ -211,18 +212,25 @@ async fn without_memory_nothing_said_before_a_new_session_reaches_a_model() {
         app.ada_says(1, "My locker is number 7741, the plum one.").await;
         app.ada_says(2, "Did you get that?").await;
         app.archive_everything(CHAT).await;
-        app.handle(private(42, 3, "/new").command()).await;
+        app.handle(private(42, 3, "/remind 2026-12-01 9:00 empty 7741").command()).await;
+        app.handle(private(42, 4, "/new").command()).await;
+        app.handle(private(42, 5, "/remind 2026-12-01 9:00 feed Rex").command()).await;
         let before = app.model().raw_requests().len();
-        app.model().answer_tools(&[("chat_history_search", search.clone()), ("schedule_list", json!({}))]);
-        app.ada_says(4, "Which locker is mine?").await;
-        let found = json!(results(&app, CHAT).await).to_string();
+        let create = json!({"text": "Water the fern", "at": "2026-12-01T10:00"});
+        app.model().answer_tools(&[("chat_history_search", search.clone()), ("schedule_create", create)]);
+        app.model().answer_tools(&[("schedule_list", json!({}))]);
+        app.ada_says(6, "Which locker is mine?").await;
+        let [found, _, scheduled] = &results(&app, CHAT).await[..] else { panic!("three results") };
+        let (found, scheduled) = (found.1.to_string(), scheduled.1.to_string());
         assert_eq!(found.contains("7741"), memory == "on", "{memory}: {found}");
-        app.ada_says(5, "My bike is teal.").await;
-        app.ada_says(6, "It has a bell.").await;
-        app.handle_as_time_passes(private(42, 7, "/compact").command()).await;
+        assert_eq!(scheduled.contains("7741"), memory == "on", "{memory}: {scheduled}");
+        assert!(scheduled.contains("feed Rex") && scheduled.contains("Water the fern"), "{scheduled}");
+        app.ada_says(7, "My bike is teal.").await;
+        app.ada_says(8, "It has a bell.").await;
+        app.handle_as_time_passes(private(42, 9, "/compact").command()).await;
         app.archive_everything(CHAT).await;
         app.model().answer_tools(&[("chat_history_search", search)]);
-        app.ada_says(8, "What do you know?").await;
+        app.ada_says(10, "What do you know?").await;
         let found = json!(results(&app, CHAT).await).to_string();
         assert!(found.contains("My bike is teal."), "{found}");
         let told = json!(app.model().raw_requests()[before..]).to_string();

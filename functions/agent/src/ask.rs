@@ -20,8 +20,8 @@ use crate::reread::{extend, reread};
 use crate::retry_policy::{Asking, Decision};
 use crate::rounds::{Rounds, call_tools};
 use crate::task::ClaimedTurn;
-use crate::tools::Toolbox;
 use crate::tools::offered::Offered;
+use crate::tools::{Since, Toolbox};
 
 /// The error of a request that is not waited for any longer.
 pub(crate) const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
@@ -276,11 +276,14 @@ impl Window {
         session: Option<&'a Session<'a>>,
     ) -> Toolbox<'a> {
         // Without memory, nothing of an earlier Session is known.
-        let start = (!agent.memory.is_on).then(|| {
+        let since = (!agent.memory.is_on).then(|| {
             let start = seen.session_start.as_ref().or(turn.turn.covers.first());
-            start.unwrap_or(&turn.newest.key).clone()
+            let start = start.unwrap_or(&turn.newest.key);
+            // A reminder may be set after `/new` and before the Session's first message.
+            let schedules = seen.reaches_back_to.as_ref().unwrap_or(start).ts();
+            Since { messages: start.clone(), schedules }
         });
-        Toolbox::new(agent, turn, &self.offered, &seen.messages, session).searching_since(start)
+        Toolbox::new(agent, turn, &self.offered, &seen.messages, session).knowing_since(since)
     }
 
     /// Makes the context of `turn`, and loads its images.

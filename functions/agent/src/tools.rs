@@ -28,7 +28,7 @@ use annals_core::agents::Profile;
 use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
-use annals_core::sort_key::SortKey;
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::trace::Step;
 use annals_engine::settings::tools::CallApproval;
 use annals_io::clock::Clock;
@@ -58,8 +58,7 @@ pub(crate) struct Toolbox<'a> {
     chat: &'a ChatKey,
     /// The line of the chat that the turn is on.
     line: Option<&'a str>,
-    /// The first message of the chat that a search finds; `None` for all.
-    since: Option<SortKey>,
+    since: Option<Since>,
     notes: Option<Notes>,
     schedules: Schedules,
     sending: Option<Sending<'a>>,
@@ -72,6 +71,14 @@ pub(crate) struct Toolbox<'a> {
     shown: Vec<String>,
     /// The tools whose results are in the messages in view.
     in_view: Vec<String>,
+}
+
+/// The start of what a turn may know, if nothing of an earlier Session.
+pub(crate) struct Since {
+    /// The first message that a search of the history finds.
+    pub(crate) messages: SortKey,
+    /// Time after which the schedules of a list were created.
+    pub(crate) schedules: Timestamp,
 }
 
 impl<'a> Toolbox<'a> {
@@ -115,8 +122,8 @@ impl<'a> Toolbox<'a> {
         }
     }
 
-    /// Limits searches of the history to the messages since one of them.
-    pub(crate) fn searching_since(self, since: Option<SortKey>) -> Self {
+    /// Limits searches of the history and lists of schedules; `None` for all of them.
+    pub(crate) fn knowing_since(self, since: Option<Since>) -> Self {
         Self { since, ..self }
     }
 
@@ -195,7 +202,7 @@ impl<'a> Toolbox<'a> {
             return history::search(
                 self.history,
                 self.chat,
-                (self.line, self.since.as_ref()),
+                (self.line, self.since.as_ref().map(|since| &since.messages)),
                 &self.shown,
                 &call.input,
             )
@@ -209,7 +216,8 @@ impl<'a> Toolbox<'a> {
         {
             return output;
         }
-        if let Some(output) = self.schedules.call(&call.name, nth, &call.input).await {
+        let session = (self.since.as_ref().map(|since| since.schedules), self.shown.as_slice());
+        if let Some(output) = self.schedules.call(&call.name, nth, &call.input, session).await {
             return output;
         }
         if call.name == SEND

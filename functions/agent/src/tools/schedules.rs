@@ -38,11 +38,18 @@ impl Schedules {
         Self { history, chat, reply: asked.key.base().reply(), asked, time_zone, now }
     }
 
-    /// Carries out a call, the `nth` of its tool in the reply. Returns `None` if `name` is none of these tools.
-    pub(crate) async fn call(&self, name: &str, nth: usize, input: &Value) -> Option<Output> {
+    /// Carries out a call, the `nth` of its tool in the reply. A list has the schedules that were created after `since`, or for
+    /// one of the messages `in_view`; all without `since`. Returns `None` if `name` is none of these tools.
+    pub(crate) async fn call(
+        &self,
+        name: &str,
+        nth: usize,
+        input: &Value,
+        (since, in_view): (Option<Timestamp>, &[String]),
+    ) -> Option<Output> {
         let done = match name {
             CREATE => self.create(nth, input).await,
-            LIST => self.list().await,
+            LIST => self.list(since, in_view).await,
             CANCEL => self.cancel(input).await,
             _ => return None,
         };
@@ -95,8 +102,14 @@ impl Schedules {
         Ok((action, timing))
     }
 
-    async fn list(&self) -> Result<Output, HistoryError> {
+    async fn list(&self, since: Option<Timestamp>, in_view: &[String]) -> Result<Output, HistoryError> {
         let mut schedules = self.history.schedules(&self.chat).await?;
+        if let Some(since) = since {
+            schedules.retain(|StoredSchedule { schedule, .. }| {
+                // The time of a message may be ahead of the clock by which the model's schedules are created.
+                schedule.created_at > since || in_view.contains(&schedule.to.message_id)
+            });
+        }
         schedules.sort_by_key(|stored| stored.due_at);
         Ok(Ok(json!({"schedules": schedules.iter().map(as_json).collect::<Vec<_>>()})))
     }
