@@ -12,6 +12,7 @@ use annals_core::approval::Verdict;
 use annals_core::chat_key::{ActorKey, ChatKey};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::{Role, UiMessage};
+use annals_core::metadata::Listed;
 use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use anyhow::{Context, anyhow, bail, ensure};
@@ -190,8 +191,8 @@ impl<'a> Reader<'a> {
         if message.role == Role::System {
             return skipped("system message", "system messages", ": SYSTEM_PROMPT is used instead");
         }
-        let listed = Listed::of(&message);
-        if listed.as_ref().is_some_and(|listed| listed.kind == Kind::Summary) {
+        let restored = Restored::of(&message);
+        if restored.as_ref().is_some_and(|restored| restored.kind == Kind::Summary) {
             return skipped("summary: it is made anew", "summaries: they are made anew", "");
         }
         let named = message.metadata.chat_key().map(str::parse::<ChatKey>);
@@ -202,8 +203,8 @@ impl<'a> Reader<'a> {
             (Some(named), None) => named,
             (None, None) => bail!("it names no chat: say which with --chat, such as http:chat:dev:hello"),
         };
-        let mut item = match listed {
-            Some(listed) => of_annals(&message, listed, chat, &mut self.earlier)?,
+        let mut item = match restored {
+            Some(restored) => of_annals(&message, restored, chat, &mut self.earlier)?,
             None => of_others(message, chat, self.options)?,
         };
         item.chat_name = Arc::clone(&self.name);
@@ -219,8 +220,8 @@ struct Earlier {
     replies: HashMap<(ChatKey, String), Timestamp>,
 }
 
-/// Metadata of a message in a listing of Annals.
-struct Listed {
+/// The fields of a message in a listing of Annals that an import restores.
+struct Restored {
     ts: Timestamp,
     id: String,
     kind: Kind,
@@ -228,21 +229,39 @@ struct Listed {
     chat_id: Option<String>,
     user_id: String,
     revision: u32,
+    sent_at: Option<Timestamp>,
 }
 
-impl Listed {
+impl Restored {
     fn of(message: &UiMessage) -> Option<Self> {
-        let metadata = &message.metadata;
-        metadata.chat_key()?;
-        let id = metadata.message_id()?.to_owned();
+        let Listed {
+            ts,
+            chat_key,
+            channel,
+            chat_id,
+            user_id,
+            message_id,
+            kind,
+            sent_at,
+            // They follow from the others.
+            actor_key: _,
+            source_range: _,
+            // It is about a delivery from another place.
+            delivery_failure: _,
+        } = message.metadata.listed();
+        let millis = |value: &Value| value.as_i64().and_then(Timestamp::from_millis);
+        // The reader of the file parses it.
+        chat_key?.as_str()?;
+        let id = message_id?.as_str()?.to_owned();
         let revision = message.id.strip_prefix(&format!("{id}@")).and_then(|number| number.parse().ok());
         Some(Self {
-            ts: metadata.ts()?,
-            kind: metadata.kind()?,
-            channel: metadata.channel(),
-            chat_id: metadata.chat_id().map(str::to_owned),
-            user_id: metadata.user_id()?.to_owned(),
+            ts: ts.and_then(millis)?,
+            kind: Kind::deserialize(kind?).ok()?,
+            channel: channel.and_then(|channel| Channel::deserialize(channel).ok()),
+            chat_id: chat_id.and_then(Value::as_str).map(str::to_owned),
+            user_id: user_id?.as_str()?.to_owned(),
             revision: revision.unwrap_or(0),
+            sent_at: sent_at.and_then(millis),
             id,
         })
     }
@@ -250,12 +269,11 @@ impl Listed {
 
 fn of_annals(
     message: &UiMessage,
-    listed: Listed,
+    restored: Restored,
     chat: ChatKey,
     earlier: &mut Earlier,
 ) -> anyhow::Result<Item> {
-    let sent_at = message.metadata.sent_at();
-    let Listed { ts, id, kind, channel, chat_id, user_id, revision } = listed;
+    let Restored { ts, id, kind, channel, chat_id, user_id, revision, sent_at } = restored;
     let mut metadata = message.metadata.clone();
     metadata.unlist();
     let is_again = metadata.replaces_from().is_some();

@@ -5,7 +5,7 @@ use crate::chat_settings::GroupActivation;
 use crate::message::{Part, Role};
 use crate::metadata::Metadata;
 use crate::names::{Channel, Kind};
-use crate::record::{Record, person_of_sender};
+use crate::record::{Attributes, Record, person_of_sender};
 use crate::reply_token::ReplyToken;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
@@ -209,21 +209,53 @@ impl Draft {
 impl From<&Record> for Draft {
     /// Rebuilds the draft of a message from its record, to make further records from it.
     fn from(record: &Record) -> Self {
-        let origin = Origin {
-            chat: record.chat.clone(),
-            channel: record.channel,
-            chat_id: record.chat_id.clone(),
-            user_id: record.user_id.clone(),
-        };
-        Self::new(origin, record.message_id.clone(), record.ts)
-            .with_form_ts(record.form_ts())
-            .by(record.role())
-            .of_kind(record.kind())
-            .with_parts(record.message.parts.clone())
-            .with_metadata(record.message.metadata.clone())
-            .in_album(record.album().map(str::to_owned))
-            .asking(record.asks())
-            .opening_session(record.key == record.key.base().opening_message())
-            .of_person(record.person.clone())
+        // Names every field of a record and of a draft, so that a new one does not compile until it is carried over or left.
+        let Record {
+            chat,
+            key,
+            channel,
+            chat_id,
+            user_id,
+            message_id,
+            ts,
+            sent_at: _,
+            message,
+            tokens: _,
+            expires_at: _,
+            person,
+            details,
+        } = record;
+        let Attributes {
+            form_ts,
+            revision: _,
+            album,
+            asks,
+            covers: _,
+            delivery_failure: _,
+            trace: _,
+            source: _,
+            // It answers the message as it came, and no other record.
+            reply_token: _,
+        } = details.attributes();
+        Self {
+            chat: chat.clone(),
+            channel: *channel,
+            chat_id: chat_id.clone(),
+            user_id: user_id.clone(),
+            message_id: message_id.clone(),
+            ts: *ts,
+            form_ts,
+            form_ts_is_exact: false,
+            role: message.role,
+            kind: record.kind(),
+            parts: message.parts.clone(),
+            metadata: message.metadata.clone(),
+            album,
+            asks,
+            is_unaddressed: false,
+            opens_session: *key == key.base().opening_message(),
+            person: person.clone(),
+            reply_token: None,
+        }
     }
 }
