@@ -250,6 +250,10 @@ fn a_file_that_cannot_be_used_stops_the_program_with_its_line() {
             "agents/support/Agent.md:2: the model openai:x is not one of MODEL, MODEL_FALLBACK and MODELS",
         ),
         (
+            vec![("support/Agent.md", "---\nmodel: echo\n---\nHi")],
+            "agents/support/Agent.md:2: the model echo only repeats messages: give one of MODEL",
+        ),
+        (
             vec![("support/Agent.md", "Hi"), ("support/skills/a/SKILL.md", "---\nname: b\n---\nx")],
             "agents/support/skills/a/SKILL.md:2: 'name' must be",
         ),

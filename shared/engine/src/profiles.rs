@@ -6,6 +6,7 @@ use std::sync::Arc;
 use annals_core::agents::{Agents, Profile, ProfileError};
 use annals_core::chat_settings::ChatSettings;
 use annals_core::settings::{ConfigError, Env, Setting};
+use annals_model::ModelChoice;
 
 /// `AGENTS_FOLDER`
 pub const AGENTS_FOLDER: Setting = Setting::described(
@@ -86,10 +87,16 @@ impl ProfilesSetting {
             if let Some(model) = &profile.model
                 && !self.models.contains(&model.name)
             {
-                let problem = format!(
-                    "the model {} is not one of MODEL, MODEL_FALLBACK and MODELS: add it to MODELS",
-                    model.name
-                );
+                let problem = if model.name == ModelChoice::Echo.to_string() {
+                    "the model echo only repeats messages: give one of MODEL, MODEL_FALLBACK and MODELS, or leave \
+                     'model' out, and MODEL answers"
+                        .to_owned()
+                } else {
+                    format!(
+                        "the model {} is not one of MODEL, MODEL_FALLBACK and MODELS: add it to MODELS",
+                        model.name
+                    )
+                };
                 return Err(refused(&model.refused(problem)));
             }
             all.push(Arc::new(profile));
