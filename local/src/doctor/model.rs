@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use annals_model::{HostedModel, ModelChoice, ModelSettings};
 use secrecy::ExposeSecret;
-use serde_json::Value;
 
 use super::settings::Checked;
 use crate::errors::{chain, shown_url};
@@ -87,6 +86,5 @@ async fn list(
     }
     let answer = request.send().await.map_err(reqwest::Error::without_url)?;
     let status = answer.status().as_u16();
-    let body: Value = answer.json().await.unwrap_or_default();
-    Ok((status, model.listed_models(&body).into_iter().map(str::to_owned).collect()))
+    Ok(model.listed_models(status, &answer.text().await.unwrap_or_default()))
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::anthropic::Anthropic;
 use super::bedrock::Bedrock;
+use super::failure;
 use super::openai::OpenAi;
 use super::provider::{Credentials, Provider};
 
@@ -56,9 +57,12 @@ impl HostedModel {
         self.provider.models_url(base_url)
     }
 
-    /// Returns the ids in a list of models.
-    pub fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
-        self.provider.listed_models(answer)
+    /// Reads the answer to a request for the list of models: its status by its meaning, as for a question, and the ids in the
+    /// list.
+    pub fn listed_models(&self, status: u16, body: &str) -> (u16, Vec<String>) {
+        let list: Value = serde_json::from_str(body).unwrap_or_default();
+        let ids = self.provider.listed_models(&list).into_iter().map(str::to_owned).collect();
+        (failure::status_of_response(status, body), ids)
     }
 
     /// Returns the headers that authorize a request with `key`.

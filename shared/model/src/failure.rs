@@ -56,10 +56,21 @@ const BLIND: [&str; 17] = [
     "content must be a string",
 ];
 
+/// Messages about a wrong key, in lower case, of providers that refuse it with 400: Google's, and xAI's.
+const WRONG_KEY: [&str; 2] = ["api key not valid", "incorrect api key"];
+
 /// Number of characters of an unstructured body that are searched.
 const BODY_START: usize = 2000;
 
-/// Returns the error for a response of `status`, which is not 2xx.
+/// Returns the status that a response has by its meaning: 401 for a wrong key, which some providers refuse with 400. Sending and
+/// `doctor` take it from here.
+pub(super) fn status_of_response(status: u16, body: &str) -> u16 {
+    let is_wrong_key =
+        status == 400 && texts(body).any(|text| WRONG_KEY.iter().any(|key| text.contains(key)));
+    if is_wrong_key { 401 } else { status }
+}
+
+/// Returns the error for a response of `status`, by [`status_of_response`], which is not 2xx.
 pub(super) fn of_response(status: u16, headers: &HeaderMap, body: &str) -> ModelError {
     let number = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()?.parse().ok());
     // Azure's header, and the standard one.
@@ -160,7 +171,9 @@ fn says_too_long(status: u16, body: &str) -> bool {
 fn texts(body: &str) -> impl Iterator<Item = String> {
     let texts: Vec<String> = match serde_json::from_str::<Value>(body) {
         Ok(body) => {
-            let error = if body["error"].is_null() { &body } else { &body["error"] };
+            // Google's OpenAI-compatible endpoint puts an error into an array.
+            let body = body.get(0).unwrap_or(&body);
+            let error = if body["error"].is_null() { body } else { &body["error"] };
             let keys = ["message", "Message", "detail", "code", "type", "__type"];
             let own = keys.iter().flat_map(|key| [&error[*key], &body[*key]]);
             own.chain([error]).filter_map(Value::as_str).map(str::to_lowercase).collect()
@@ -178,8 +191,8 @@ mod tests {
     #[derive(serde::Deserialize)]
     struct Refusal {
         who: String,
-        /// `too long`, `no images` (the model accepts none at all), `these images`, or `other`: another error that mentions
-        /// tokens, length or limits.
+        /// `too long`, `no images` (the model accepts none at all), `these images`, `wrong key`, or `other`: another error that
+        /// mentions tokens, length or limits.
         means: String,
         status: u16,
         body: String,
@@ -193,11 +206,19 @@ mod tests {
     #[test]
     fn refusals_of_providers_are_recognised() {
         for Refusal { who, means, status, body } in refusals() {
+            let status = status_of_response(status, &body);
             let images = (is_about_images(status, &body), is_blind(status, &body));
             let error = by_response(status, &body, None);
             match (means.as_str(), status) {
                 ("too long", _) => {
                     assert_eq!((error, images), (ModelError::ContextTooLong, (false, false)), "{who}");
+                }
+                ("wrong key", _) => {
+                    assert_eq!(
+                        (error, images),
+                        (ModelError::Refused { status: 401 }, (false, false)),
+                        "{who}"
+                    );
                 }
                 ("no images", _) => assert_eq!(images, (true, true), "{who}"),
                 ("these images", _) => assert_eq!(images, (true, false), "{who}"),

@@ -247,7 +247,8 @@ impl Hosted {
             return Ok(Ok(response));
         }
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        Ok(Err(Refused { status, headers, body: response.text().await.unwrap_or_default() }))
+        let body = response.text().await.unwrap_or_default();
+        Ok(Err(Refused { status: failure::status_of_response(status, &body), headers, body }))
     }
 
     async fn request(&self, conversation: &Conversation<'_>) -> Result<reqwest::RequestBuilder, ModelError> {

@@ -462,6 +462,21 @@ async fn a_wrong_key_is_refused_and_so_is_a_wrong_signature() {
     assert_eq!(Model::new(&bedrock, &Clock::system(), None).unwrap_err(), ModelError::NoAws);
 }
 
+/// `doctor` asks for the list of models.
+#[test]
+fn a_list_of_models_tells_a_wrong_key_as_an_answer_does() {
+    let ModelChoice::Hosted(model) = "openai:m".parse().unwrap() else { panic!("a hosted model") };
+    let wrong =
+        json!([{"error": {"code": 400, "message": "API key not valid. Please pass a valid API key."}}]);
+    assert_eq!(model.listed_models(400, &wrong.to_string()), (401, vec![]));
+    assert_eq!(
+        model.listed_models(400, &json!({"error": {"message": "no list"}}).to_string()),
+        (400, vec![])
+    );
+    let list = json!({"data": [{"id": "m"}]});
+    assert_eq!(model.listed_models(200, &list.to_string()), (200, vec!["m".into()]));
+}
+
 #[tokio::test]
 async fn images_are_shown_as_each_provider_wants_them() {
     for provider in ALL {
