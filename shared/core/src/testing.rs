@@ -141,6 +141,17 @@ pub fn edit(of: &Record, number: u32, form_at: Option<i64>) -> Record {
     })
 }
 
+/// Creates form `number` of a reply, which has continued, with the text `<text>v<number>`.
+pub fn reply_form(of: &Record, number: u32) -> Record {
+    let text = format!("{}v{number}", of.message.plain_text());
+    let form = Record {
+        key: of.key.reply_form(number),
+        message: UiMessage::text(of.message.id.as_str(), of.role(), text),
+        ..of.clone()
+    };
+    with(form, |attributes| attributes.revision = number)
+}
+
 /// Creates the summary of the records in `counts`, made at `made`, which folds `folded`.
 pub fn summary(made: i64, counts: &[&Record], folded: Option<&Record>) -> Record {
     let key_of =

@@ -85,13 +85,14 @@ impl Session {
         // After a Session that has ended, the next one starts with an interaction.
         let first_said = interactions.first().filter(|_| ended_at.is_some()).map(|(mark, ..)| &mark.start);
         let start = after_gap.or(first_said).or_else(|| marks.first().map(|mark| &mark.start))?.clone();
-        let start = sent_before(messages, &start, &interactions, is_in, policy).unwrap_or(start);
+        let first = interactions.iter().find(|(mark, ..)| mark.start >= start).map(|(_, first, _)| *first);
         // A late message joins the Session if it is at most the stale time older than the first interaction.
-        let first = interactions.iter().find(|(mark, ..)| mark.start >= start);
         let by_time = policy.stale_after.map(|limit| match first {
-            Some((_, first, _)) => SortKey::start_of(first.minus(limit)),
+            Some(first) => SortKey::start_of(first.minus(limit)),
             None => start.clone(),
         });
+        let sent = first.and_then(|first| sent_before(messages, &start, first, is_in, policy));
+        let start = sent.unwrap_or(start);
         Some(Self {
             start,
             reaches_back_to: boundary.cloned().max(ended_at.map(SortKey::start_of)).max(by_time),
@@ -100,27 +101,22 @@ impl Session {
     }
 }
 
-/// Returns the first message that an operator, a schedule or another chat's agent sent after the interactions before the Session, and at most the stale time
-/// before its first interaction, at `start`: that may be the answer to it.
+/// Returns the first message up to `start` that an operator, a schedule or another chat's agent sent at most the stale time
+/// before the Session's `first` interaction, which may be the answer to it. Interactions before the Session are older.
 fn sent_before(
     messages: &[Message<'_>],
     start: &SortKey,
-    interactions: &[(&Mark, Timestamp, Timestamp)],
+    first: Timestamp,
     is_in: impl Fn(&SortKey) -> bool,
     policy: &Policy,
 ) -> Option<SortKey> {
-    let (before, since): (Vec<_>, Vec<_>) = interactions.iter().partition(|(mark, ..)| mark.start < *start);
-    let last_before = before.iter().map(|(_, _, last)| *last).max();
-    let first = since.first().map(|(_, first, _)| *first)?;
-    let is_near = |ts: Timestamp| {
-        Some(ts) > last_before && policy.stale_after.is_none_or(|limit| first.since(ts) <= limit)
-    };
+    let is_near = |ts: Timestamp| policy.stale_after.is_none_or(|limit| first.since(ts) <= limit);
     let is_sent = |message: &&Message<'_>| {
         let metadata = &message.first.message.metadata;
         metadata.sent_by().is_some() || metadata.sent_from().is_some() || metadata.due().is_some()
     };
-    let sent = messages.iter().filter(is_sent);
-    sent.map(|message| &message.base).find(|base| *base < start && is_in(base) && is_near(base.ts())).cloned()
+    let mut sent = messages.iter().filter(is_sent).map(|message| &message.base);
+    sent.find(|base| *base <= start && is_in(base) && is_near(base.ts())).cloned()
 }
 
 /// Messages that the summaries of one line cover, without summaries before the last boundary.

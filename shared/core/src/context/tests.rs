@@ -1,6 +1,10 @@
 //! Tests with chats in short notation: `check(&[user(0, 1), reply(&[1])…], now, "u1 a1 | u2")`, with times in hours and
 //! unanswered messages after the bar. The property tests hold for all histories that the strategy below generates.
 
+mod replaced;
+mod session;
+mod view;
+
 use std::collections::{BTreeMap, HashSet};
 use std::slice::from_ref;
 
@@ -937,6 +941,11 @@ fn unanswered_messages_are_shortened_to_the_budget_the_longest_first() {
         assert_eq!(cut.tokens, exact - 1);
         assert_eq!(cut.messages[0], seen.messages[0]);
     }
+
+    // One that has exactly its share is not changed.
+    let mut seen = of(&[long(2, 100), long(3, 400)]);
+    let share = size(&seen.messages[0]);
+    assert_eq!(seen.shorten_unanswered(2 * share + mark_tokens()), ["3"]);
 
     // A short one leaves the rest of its share to the long ones, which have the same.
     let mut seen = of(&[&earlier[..], &[long(2, 50), long(3, 2000), long(4, 2500)]].concat());
