@@ -401,6 +401,22 @@ mod tests {
     }
 
     #[test]
+    fn an_id_that_looks_like_a_padded_number_or_has_low_bytes_has_a_key_of_its_own() {
+        let encoded = |id: &str| key(0, id).as_str()[14..].to_owned();
+        for (id, part) in [
+            ("42", "00000000000000000042"),
+            ("00000000000000000042", "~00000000000000000042"),
+            ("~00000000000000000042", "~~00000000000000000042"),
+            // Neither is a padded number.
+            ("042", "042"),
+            ("om_dc13264520392913a", "om_dc13264520392913a"),
+            ("a !\"#%", "a%20%21%22%23%25"),
+        ] {
+            assert_eq!(encoded(id), part, "{id}");
+        }
+    }
+
+    #[test]
     fn the_longest_id_fits_a_dynamodb_sort_key() {
         let longest = key(1, &"#".repeat(MAX_MESSAGE_ID_BYTES)).revision(u32::MAX);
         assert!(longest.as_str().len() <= 1024);

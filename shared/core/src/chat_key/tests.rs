@@ -153,6 +153,7 @@ fn errors_name_the_problem() {
     assert_eq!(error("smoke:signal:1"), KeyError::UnknownShape);
     assert_eq!(error("telegram:chat:1:topic"), KeyError::UnknownShape);
     assert_eq!(error(&format!("lark:chat:{}", "x".repeat(2048))), KeyError::TooLong { bytes: 2058 });
+    assert!(format!("lark:chat:{}", "x".repeat(2038)).parse::<ChatKey>().is_ok(), "2,048 bytes are stored");
     // An escape counts with the length in which it is stored.
     let colons = ":".repeat(700);
     assert_eq!(ChatKey::http("k", &colons).unwrap_err(), KeyError::TooLong { bytes: 12 + 2100 });

@@ -147,7 +147,7 @@ fn count(messages: &[Message<'_>]) -> usize {
 }
 
 fn is_said(message: &Message<'_>) -> bool {
-    message.first.kind() != Kind::Event && message.first.role() != Role::System
+    message.first.kind() != Kind::Event
 }
 
 /// Returns the position after which the last `keep` messages follow.

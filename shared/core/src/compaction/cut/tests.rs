@@ -7,10 +7,11 @@ use serde_json::json;
 
 use super::*;
 use crate::context::Policy;
-use crate::message::Part;
+use crate::message::{Part, Role};
 use crate::prompt::Prompt;
 use crate::record::Record;
-use crate::testing::{aside, asking, event, hours, key, reply, set, sorted, summary, user};
+use crate::sort_key::MessageId;
+use crate::testing::{aside, asking, event, hours, key, record, reply, set, sorted, summary, user};
 
 /// Each test record has ten tokens.
 const RULES: Rules = Rules {
@@ -115,6 +116,26 @@ fn messages_that_expire_soon_are_summarised_even_if_recent() {
 }
 
 #[test]
+fn an_edited_message_is_summarised_when_its_first_form_expires() {
+    let first = Record { expires_at: Some(10), ..aside(1, 1) };
+    let edited = Record { expires_at: Some(99), ..crate::testing::edit(&first, 1, None) };
+    check(&[first, edited, aside(2, 2)], Why::Expiring { before: 11 }, "u1v1 | u2");
+}
+
+#[test]
+fn nothing_is_cut_at_a_message_ahead_of_the_clock() {
+    let ahead = |millis: u64| {
+        let at = hours(9).plus(MAX_AHEAD).plus(Duration::from_millis(millis));
+        let id = MessageId::number(9);
+        [talk(1), vec![record(SortKey::message(at, &id), id, Role::User, Kind::Normal, "u9"), aside(10, 10)]]
+            .concat()
+    };
+    let all = Rules { keep_recent: 0, ..RULES };
+    assert_eq!(told(&ahead(0), Why::Asked, &all, 9), "u1 a1 u9 | u10");
+    assert_eq!(told(&ahead(1), Why::Asked, &all, 9), "u1 a1 | u9 u10");
+}
+
+#[test]
 fn a_session_expires_with_its_records_including_the_summary() {
     let (u1, a1) = (user(0, 1), reply(&[(0, 1)]));
     let mut summed_up = summary(1, &[&u1, &a1], None);
@@ -172,6 +193,31 @@ fn a_source_too_long_for_one_request_is_summarised_in_several() {
 }
 
 #[test]
+fn a_request_counts_the_ids_of_several_people() {
+    let records: Vec<Record> = (1..=4).map(|id| Record { user_id: id.to_string(), ..aside(1, id) }).collect();
+    let names = 2 * (10 + SENDER_TOKENS + ID_TOKENS);
+    let told = |source_tokens| {
+        let rules = Rules { keep_recent: 0, source_tokens, ..RULES };
+        told(&records, Why::Asked, &rules, 9)
+    };
+    assert_eq!(told(names), "u1 u2 | u3 u4 more");
+    assert_eq!(told(names - 1), "u1 | u2 u3 u4 more");
+}
+
+#[test]
+fn a_summary_counts_as_many_keys_as_fit_in_its_item() {
+    let long = |n: usize| {
+        let id = MessageId::new(format!("{n:0>240}x")).unwrap();
+        Record { tokens: 0, ..record(SortKey::message(hours(1), &id), id, Role::User, Kind::Normal, "x") }
+    };
+    let records: Vec<Record> = (0..1_100).map(long).collect();
+    let view = SessionView::of(&records, hours(2), &policy());
+    let rules = Rules { keep_recent: 0, source_tokens: u32::MAX, ..RULES };
+    let counted = cut(&view, Why::Asked, &rules, hours(2)).unwrap().counted.len();
+    assert_eq!(counted, MAX_COUNTED_BYTES / records[0].key.as_str().len());
+}
+
+#[test]
 fn an_earlier_summary_is_folded_and_the_next_one_ends_after_it() {
     let said = talk(4);
     let first = summary(3, &said[..4].iter().collect::<Vec<_>>(), None);
@@ -197,6 +243,24 @@ fn a_summary_names_its_source() {
     assert_eq!((source.count, source.counts.len()), (4, 5), "an event is counted by key, and as no message");
     assert_eq!(source.last_interaction, hours(2));
     assert_eq!(source.counts, [key(1, 1), key(1, 1).reply(), key(1, 8), key(2, 2), key(2, 2).reply()]);
+}
+
+#[test]
+fn a_summary_that_folds_another_names_the_source_of_both() {
+    let said = talk(3);
+    let first = summary(2, &[&said[0], &said[1]], None);
+    let source = |more: &[Record]| {
+        let records = sorted([&said[..], from_ref(&first), more].concat());
+        let view = SessionView::of(&records, hours(9), &policy());
+        cut(&view, Why::Asked, &RULES, hours(9)).unwrap().source(hours(9)).unwrap()
+    };
+    let plain = source(&[]);
+    assert_eq!((plain.from, plain.from_id.as_str(), plain.to), (key(1, 1), "1", key(2, 2).reply()));
+    assert_eq!((plain.count, plain.counts), (4, vec![key(2, 2), key(2, 2).reply()]));
+    assert_eq!(plain.last_interaction, hours(2));
+    // A late message may be older than all that the earlier summary counts.
+    let late = source(&[aside(0, 7)]);
+    assert_eq!((late.from, late.from_id.as_str(), late.count), (key(0, 7), "7", 5));
 }
 
 #[test]

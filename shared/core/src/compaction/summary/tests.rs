@@ -23,6 +23,8 @@ fn an_answer_that_is_empty_a_refusal_or_longer_than_its_source_is_rejected() {
     let refused = accept(&long, 20, 1000).unwrap_err();
     assert!(matches!(refused, NoSummary::LongerThanSource { source_tokens: 20, .. }), "{refused:?}");
     assert_eq!(accept(" Goal: tea. \n", 100, 50).as_deref(), Ok("Goal: tea."));
+    let as_long = tokens::of_text("Goal: tea.");
+    assert_eq!(accept("Goal: tea.", as_long, 50).as_deref(), Ok("Goal: tea."));
 }
 
 #[test]
@@ -35,14 +37,48 @@ fn a_summary_over_its_cap_ends_with_a_whole_line() {
     assert!(one_line.starts_with(&cut) && !cut.is_empty() && tokens::of_text(&cut) <= 100);
 }
 
+#[test]
+fn a_line_that_is_most_of_a_summary_is_cut_itself() {
+    let notes = format!("Goal: tea\n{}", "京都".repeat(200));
+    let cut = accept(&notes, 1000, 100).unwrap();
+    assert!(notes.starts_with(&cut) && cut.contains("京都") && tokens::of_text(&cut) <= 100, "{cut}");
+}
+
+#[test]
+fn the_middle_of_a_long_text_is_left_out() {
+    assert_eq!(middle_out("0123456789", 10), "0123456789");
+    assert_eq!(middle_out("0123456789", 4), "01 [… 6 characters left out …] 89");
+    assert_eq!(middle_out("0123456789", 5), "01 [… 6 characters left out …] 89");
+    assert_eq!(middle_out("一二三四五六七", 6), "一二三 [… 1 characters left out …] 五六七");
+}
+
+#[test]
+fn an_extract_has_the_earlier_summary_and_the_start_of_each_message() {
+    let (said, answer) = (user(0, 1), reply(&[(0, 1)]));
+    let earlier = summary(1, &[&said, &answer], None);
+    let mut long = user(2, 2);
+    long.message.parts = vec![Part::text("tea\n".repeat(100))];
+    let talk = sorted([said, answer, earlier, long, reply(&[(2, 2)])]);
+    let view = SessionView::of(&talk, hours(9), &POLICY);
+    let cut = cut(&view, Why::Asked, &RULES, hours(9)).unwrap();
+    let whole = format!("s2\nuser: {}\nassistant: a2", "tea ".repeat(EXTRACT_CHARS / 4));
+    let size = tokens::of_text(&whole);
+    assert_eq!(extract(&cut, size), whole);
+    let without_the_oldest_line = whole.split_once('\n').unwrap().1;
+    assert_eq!(extract(&cut, tokens::of_text(without_the_oldest_line)), without_the_oldest_line);
+    assert_eq!(extract(&cut, 0), "");
+}
+
+const STALE_AFTER: Duration = Duration::from_hours(48);
+const POLICY: Policy =
+    Policy { stale_after: Some(STALE_AFTER), fresh: false, token_budget: 1_000, images: 0 };
+const RULES: Rules =
+    Rules { keep_recent: 0, summary_tokens: 100, source_tokens: 1_000, approval_patience: STALE_AFTER };
+
 /// Returns the prompt for a summary of all `records`.
 fn prompt_for(records: &[Record], max_tokens: u32, focus: Option<&str>) -> Prompt {
-    let stale_after = Duration::from_hours(48);
-    let policy = Policy { stale_after: Some(stale_after), fresh: false, token_budget: 1_000, images: 0 };
-    let rules =
-        Rules { keep_recent: 0, summary_tokens: 100, source_tokens: 1_000, approval_patience: stale_after };
-    let view = SessionView::of(records, hours(9), &policy);
-    prompt(&cut(&view, Why::Asked, &rules, hours(9)).unwrap(), max_tokens, 1_000, focus, &utc())
+    let view = SessionView::of(records, hours(9), &POLICY);
+    prompt(&cut(&view, Why::Asked, &RULES, hours(9)).unwrap(), max_tokens, 1_000, focus, &utc())
 }
 
 fn utc() -> LocalTime {
