@@ -42,6 +42,12 @@ fn a_line_that_is_most_of_a_summary_is_cut_itself() {
     let notes = format!("Goal: tea\n{}", "京都".repeat(200));
     let cut = accept(&notes, 1000, 100).unwrap();
     assert!(notes.starts_with(&cut) && cut.contains("京都") && tokens::of_text(&cut) <= 100, "{cut}");
+    // Whole lines that are half of it, 13 of 26 bytes, stay whole.
+    for (line, rest) in [("Goal: teas ok", ""), ("Goal: tea ok", "\n京都京都")] {
+        let notes = format!("{line}\n{}", "京都".repeat(20));
+        let limit = tokens::of_text(&format!("{line}\n京都京都"));
+        assert_eq!(accept(&notes, 1000, limit).unwrap(), format!("{line}{rest}"));
+    }
 }
 
 #[test]
