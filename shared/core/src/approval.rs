@@ -270,7 +270,7 @@ pub fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record>
     let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
     let goes_on = is_answered(&newest.message, &verdicts)
         || allowed(&newest.message).next().is_some()
-        || (newest.stopped_by().is_none() && is_unfinished(&newest.message));
+        || is_unfinished(&newest.message);
     (!goes_on).then_some(newest)
 }
 
@@ -370,8 +370,11 @@ fn approval_of(part: &Part) -> Option<&Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use crate::message::Role;
+    use crate::testing;
     use crate::texts::en::En;
 
     fn reply(states: &[&str]) -> UiMessage {
@@ -407,6 +410,76 @@ mod tests {
         assert_eq!(states, ["output-available", "output-denied", "output-error"]);
         assert_eq!(json!(done.parts[0])["approval"]["approved"], true);
         assert!(is_unfinished(&done) && !is_unfinished(&UiMessage::text("", Role::Assistant, "x")));
+    }
+
+    /// Returns a form of the reply to a message, with calls in these states.
+    fn form(number: u32, states: &[&str]) -> Record {
+        let first = testing::reply(&[(0, 1)]);
+        let record = if number == 0 { first } else { testing::reply_form(&first, number) };
+        Record { message: reply(states), ..record }
+    }
+
+    /// Returns the record of a person's answer to the request with this number.
+    fn answer(at: usize, approved: bool) -> Record {
+        let verdict = verdict(at, approved, None);
+        let key = testing::key(0, 1).approval(&verdict.id);
+        let mut record = testing::as_kind(Record { key, ..testing::user(0, 2) }, Kind::Notice);
+        record.message.metadata.set_approval(&verdict);
+        record
+    }
+
+    #[track_caller]
+    fn check(records: &[Record], goes_on: bool, settled_as: Option<u32>) {
+        let records = testing::sorted(records.iter().cloned());
+        let reply = testing::key(0, 1).reply();
+        assert_eq!(to_resume(&records), if goes_on { vec![reply.clone()] } else { vec![] });
+        assert_eq!(settled(&records, &reply).map(Record::revision), settled_as);
+    }
+
+    #[test]
+    fn a_reply_goes_on_once_all_its_requests_are_answered_until_it_ends_with_words() {
+        let asked = form(0, &[REQUESTED, REQUESTED]);
+        check(&[testing::reply(&[(0, 1)])], false, Some(0));
+        check(from_ref(&asked), false, Some(0));
+        check(&[asked.clone(), answer(0, true)], false, Some(0));
+        let told = [asked, answer(0, true), answer(1, false)];
+        check(&told, true, None);
+        let with = |forms: &[Record]| [&told[..], forms].concat();
+        // A run that broke off before the call, or after it.
+        let before = form(1, &[RESPONDED, "output-denied"]);
+        check(&with(from_ref(&before)), true, None);
+        let called = form(2, &["output-available", "output-denied"]);
+        check(&with(&[before.clone(), called.clone()]), true, None);
+        let mut done = form(10, &["output-available", "output-denied"]);
+        done.message.parts.push(Part::text("It is refunded."));
+        check(&with(&[before.clone(), called.clone(), done.clone()]), false, Some(10));
+        // It asks again.
+        let again = form(11, &["output-available", "output-denied", REQUESTED]);
+        check(&with(&[done.clone(), again.clone()]), false, Some(11));
+        check(&with(&[done, again, answer(2, true)]), true, None);
+    }
+
+    #[test]
+    fn a_stop_denies_what_is_asked_and_ends_what_was_to_be_called() {
+        let asked = form(0, &[REQUESTED, REQUESTED]);
+        let reply = asked.key.clone();
+        let by = |mut record: Record| {
+            record.message.metadata.set_stopped_by("9");
+            record
+        };
+        assert_eq!(stopped_by_answer(&[asked.clone(), answer(0, false)], &reply), None, "no /stop");
+        assert_eq!(stopped_by_answer(&[asked.clone(), by(answer(2, false))], &reply), None, "of another");
+        let ended = stopped_by_answer(&[asked.clone(), by(answer(0, false))], &reply).unwrap();
+        let states = |message: &UiMessage| {
+            message.parts.iter().filter_map(state_of).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(states(&ended), ["output-denied", "output-denied"]);
+        assert_eq!((ended.metadata.is_stopped(), ended.metadata.stopped_by()), (true, Some("9")));
+        assert_eq!(json!(ended.parts[1])["approval"]["reason"], STOPPED);
+        check(&[asked, Record { message: ended.clone(), ..form(1, &[]) }], false, Some(1));
+        let approved = stopped(&form(1, &[RESPONDED]).message, "9").unwrap();
+        assert_eq!(states(&approved), ["output-error"], "it may have been made");
+        assert_eq!(stopped(&ended, "10"), None, "nothing is open");
     }
 
     #[test]
