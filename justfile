@@ -31,6 +31,14 @@ fuzz target *args:
     cargo run --quiet -p annals-hostile --bin seeds -- fuzz/corpus
     cargo +nightly fuzz run --sanitizer none {{ target }} -- -max_total_time=600 -timeout=10 -rss_limit_mb=2048 -max_len=16384 {{ args }}
 
+# Lines and regions of the core and the engine that the tests run: `just coverage --own` for the unit tests alone
+coverage *args:
+    tests/coverage/run {{ args }}
+
+# Changes of one file that no unit test of its crate notices: `just mutants shared/core/src/sort_key.rs`. Needs cargo-mutants
+mutants file *args:
+    cargo mutants --file {{ file }} --output target {{ args }} -- --lib
+
 # Whether Vercel's AI SDK, from 6.0.0 on, takes what is stored
 ai-sdk:
     tests/ai-sdk/run
