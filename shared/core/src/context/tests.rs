@@ -521,6 +521,10 @@ fn a_compact_command_waits_until_it_is_covered() {
     assert_eq!(to_compact(from_ref(&command)), [key(1, 5)]);
     check(from_ref(&command), 2, "|");
     assert!(to_compact(&[command, done]).is_empty());
+    // Neither an unanswered message nor a confirmation is a command.
+    let confirmation =
+        record(key(0, 1).notice(), MessageId::number(1), Role::Assistant, Kind::Notice, "done");
+    assert!(to_compact(&[user(0, 1), confirmation]).is_empty());
 }
 
 #[test]
