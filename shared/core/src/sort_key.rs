@@ -300,7 +300,7 @@ fn encode_id(id: &str) -> String {
     {
         return format!("{number:020}");
     }
-    let mut encoded = String::with_capacity(id.len() + 1);
+    let mut encoded = String::with_capacity(id.len());
     // Distinguishes a text that looks like a padded number, or like this mark, from them.
     if id.starts_with('~') || (id.len() == 20 && id.bytes().all(|b| b.is_ascii_digit())) {
         encoded.push('~');
@@ -396,6 +396,11 @@ mod tests {
         assert!(chain[1..12].iter().all(|k| k.base() == base));
         let hanging = chain.iter().filter(|key| key.hangs_on_reply()).count();
         assert_eq!(hanging, 3, "the reply itself hangs on nothing");
+        assert_eq!(chain.iter().filter(|key| key.is_reply()).collect::<Vec<_>>(), [&base.reply()]);
+        let later: Vec<_> = chain.iter().filter(|key| key.is_later_form()).cloned().collect();
+        let revisions = [1, 2, 10].map(|number| base.revision(number));
+        assert_eq!(later, [&revisions[..], &[base.reply_form(1), base.reply_form(10)]].concat());
+        assert_eq!(base.reply().to_string(), "0000000001000#a#4reply");
         assert!(chain[11].as_str() < base.end_of_base().as_str());
         assert!(chain[12].as_str() > base.end_of_base().as_str());
     }
