@@ -25,8 +25,8 @@ use tracing::Instrument;
 use crate::errors::aws_message;
 use crate::stores::QUEUE_TABLE;
 
-/// Largest number of chats that are answered at a time.
-const MAX_RUNS: usize = 64;
+/// Largest number of chats that are answered at a time, so that a start after a long outage does not read all contexts at once.
+const MAX_RUNS: usize = 1_000;
 
 /// Largest number of writes in one request to DynamoDB.
 const MAX_BATCH: usize = 25;

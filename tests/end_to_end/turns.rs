@@ -8,7 +8,7 @@ use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path, text_of};
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path, text_of, wait_until};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -26,6 +26,20 @@ pub(crate) fn assert_answered_once(records: &[Record]) {
     for reply in records.iter().filter(|record| !record.covers().is_empty()) {
         assert_eq!(reply.key.base(), *reply.covers().last().unwrap(), "directly after the newest");
     }
+}
+
+#[tokio::test]
+async fn no_chat_waits_for_another() {
+    let app = TestApp::start().await;
+    app.model().hang();
+    for chat in 1..=100 {
+        app.receive(private(chat, 1, "hello")).await;
+    }
+    wait_until("all chats ask the model", async || app.model().running() == 100).await;
+    app.model().resume();
+    app.idle().await;
+    assert_eq!(app.telegram_api().sent().len(), 100);
+    app.finish().await;
 }
 
 #[tokio::test]
