@@ -540,8 +540,9 @@ impl Metadata {
 
 /// Fields that readers get beside the stored metadata.
 impl Metadata {
-    /// Adds the fields for readers.
+    /// Adds the fields for readers, in place of fields of these names that a client said when they had no meaning yet.
     pub(crate) fn list(&mut self, listing: &Listing<'_>) {
+        self.unlist();
         self.0.shift_remove(EXPORTED_SENT_AT);
         self.0.extend(object(listing));
     }

@@ -200,7 +200,11 @@ impl Request<'_> {
             let Some(stored) = self.stored(&id).await? else { continue };
             if let Some(newest) = stored.newest(&id) {
                 // It remains its author's message, even if another user asks for another reply.
-                let draft = self.draft(&newest.user_id, id, newest.message.parts.clone());
+                let mut draft = self.draft(&newest.user_id, id, newest.message.parts.clone());
+                draft.metadata.extend(newest.message.metadata.of_client());
+                if let Some(time_zone) = newest.message.metadata.time_zone() {
+                    draft.metadata.set_time_zone(time_zone);
+                }
                 return self.append_again(Draft { person: newest.person.clone(), ..draft }, &stored).await;
             }
             if stored.is_answered_command() {
