@@ -114,11 +114,13 @@ impl NewContent {
             (Some(text), None) => Correction::of_text(&text),
             (None, Some(markdown)) => Correction::of_markdown(&markdown),
             (Some(text), Some(markdown)) => {
-                let stored = memory.get(id).await?.ok_or_else(no_entry)?.entry;
-                match (text == stored.text, markdown == stored.render()) {
-                    (_, true) => Correction::of_text(&text),
-                    (true, false) => Correction::of_markdown(&markdown),
-                    (false, false) => {
+                // One that the agent's tool deleted is restored with its text.
+                let stored = memory.get(id).await?.map(|stored| (stored.entry.render(), stored.entry.text));
+                match stored {
+                    None => Correction::of_text(&text),
+                    Some((same, _)) if same == markdown => Correction::of_text(&text),
+                    Some((_, same)) if same == text => Correction::of_markdown(&markdown),
+                    Some(_) => {
                         let detail = "both \"text\" and \"markdown\" were changed: give the new one alone";
                         return Err(bad_body(detail.into()).into());
                     }
