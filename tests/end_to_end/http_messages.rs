@@ -422,6 +422,17 @@ async fn a_command_may_name_the_bot() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn a_command_in_the_name_of_the_key_makes_no_group() {
+    let app = TestApp::start().await;
+    let said = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
+    post_and_wait(&app, PATH, APP_KEY, &said("1", "hello")).await;
+    post_and_wait(&app, &chat_path("c1", "compact"), APP_KEY, &json!({})).await;
+    let listed = post_and_wait(&app, PATH, APP_KEY, &said("2", "/memory")).await;
+    assert_eq!(listed.reply_text(), "I remember nothing about you yet.");
+    app.finish().await;
+}
+
 /// The AI SDK refuses a list of messages with such a part.
 #[tokio::test]
 async fn a_part_without_its_content_is_refused() {

@@ -6,7 +6,6 @@
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
-use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
@@ -126,11 +125,10 @@ impl Ingress {
             let before = Position::Before(Cursor::at(&draft.chat, &draft.key()));
             said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
         }
-        for record in &mut said {
-            // A person who typed a command is a member of the conversation too, and sees the list. `/compact` and `/stop` may also
-            // come from a key, by their routes.
-            let typed = Command::parse(&record.message.plain_text(), None);
-            if matches!(typed, Some(Command::Compact | Command::Stop)) {
+        for (index, record) in said.iter_mut().enumerate() {
+            // A person who typed a command is a member of the conversation too, and sees the list. A route may have given an earlier
+            // one in the name of the key.
+            if index > 0 && draft.chat.key_name() == Some(record.user_id.as_str()) {
                 continue;
             }
             if let Details::Command(command) = &mut record.details {
