@@ -20,6 +20,7 @@
 //! A message that arrives meanwhile stays or is deleted with the rest.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use annals_core::agents::Agents;
 use annals_core::chat_key::{ChatKey, Speakers};
@@ -38,6 +39,9 @@ use crate::forgetting::{ForgetError, LEASE, forget};
 
 /// Number of chats between two notes of the progress.
 const CHATS_AT_ONCE: usize = 10;
+
+/// A chat's place in the list becomes the time of its last answered message, which may be so much before the answer.
+const MOVES_BY: Duration = Duration::from_hours(1);
 
 /// The identities of one person, by which their records are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,7 +223,7 @@ impl Person {
         loop {
             let before = erasure.before.as_deref().and_then(|before| ListCursor::decode(before).ok());
             let page = history.chats(before.as_ref(), CHATS_AT_ONCE).await?;
-            let is_new = |at: Timestamp| at >= erasure.started_at;
+            let is_new = |at: Timestamp| at >= erasure.started_at.minus(MOVES_BY);
             let mut is_over = page.before.is_none();
             for listed in &page.chats {
                 if erasure.walked && !is_new(listed.at) {
