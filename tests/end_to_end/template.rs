@@ -52,9 +52,12 @@ fn the_model_may_be_of_each_provider() {
     let names: Vec<&str> = forms.split([',', ' ']).filter_map(|form| form.strip_suffix(":<model>")).collect();
     assert!(names.len() > 2, "{forms}");
     let of_all = format!("({}):.+", names.join("|"));
-    for (parameter, wanted) in
-        [("Model", format!("echo|{of_all}")), ("ModelFallback", format!("({of_all})?"))]
-    {
+    let one = format!("({}):[^,]+", names.join("|"));
+    for (parameter, wanted) in [
+        ("Model", format!("echo|{of_all}")),
+        ("ModelFallback", format!("({of_all})?")),
+        ("Models", format!("({one}(, *{one})*)?")),
+    ] {
         assert_eq!(TEMPLATE["Parameters"][parameter]["AllowedPattern"], wanted, "{parameter}");
     }
 }

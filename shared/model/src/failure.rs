@@ -1,7 +1,7 @@
 //! Errors of providers: a refused request as a [`ModelError`].
 //!
-//! A body may quote messages of people. It is searched for three reasons, a request that is too long, an unknown field, and
-//! images that are not accepted, and does not leave this module.
+//! A body may quote messages of people. It is searched for known reasons only, such as a request that is too long or a
+//! wrong key, and does not leave this module.
 
 use std::time::Duration;
 
