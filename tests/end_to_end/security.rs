@@ -239,7 +239,7 @@ const CLASSES: &[Class] = &[
     Class {
         fault: "Sandboxes, containers, browsers that the agent drives",
         advisories: "GHSA-w235-x559-36mg, GHSA-92jp-89mq-4374, GHSA-25gx-x37c-7pph",
-        held: Impossible("there is none"),
+        held: Impossible("Annals has no such feature"),
     },
     Class {
         fault: "Plugins, skills, `.env` files and code of the working directory",

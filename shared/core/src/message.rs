@@ -103,6 +103,12 @@ impl UiMessage {
         }
     }
 
+    /// Returns true if a part or a field of the metadata is nested deeper than a part may be.
+    pub fn is_too_deep(&self) -> bool {
+        let mut fields = self.metadata.fields().values();
+        self.parts.iter().any(Part::is_too_deep) || fields.any(|value| !is_within(value, MAX_DEPTH - 1))
+    }
+
     /// Flattens fields of parts and of the metadata that are nested deeper than [`MAX_DEPTH`]: such a field becomes its
     /// JSON as a text. Messages of platforms, models and tools cannot be refused, and every reader must be able to
     /// parse them.
@@ -368,7 +374,7 @@ fn json_len(value: &Value) -> usize {
 }
 
 /// Returns true if `value` is at most `depth` objects and lists deep.
-pub(crate) fn is_within(value: &Value, depth: usize) -> bool {
+fn is_within(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(values) => depth > 0 && values.iter().all(|value| is_within(value, depth - 1)),
         Value::Object(map) => depth > 0 && map.values().all(|value| is_within(value, depth - 1)),

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::chat_key::ChatKey;
-use crate::message::{MAX_DEPTH, is_within};
 pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
 use crate::schedule::due::Due;
@@ -122,7 +121,7 @@ macro_rules! listing {
             $($(#[$attribute])* #[serde(rename = $name)] pub(crate) $field: $type,)+
         }
 
-        /// The same fields of a message that was listed, as it brings them: see [`Metadata::listed`]. An import names each of
+        /// These fields of a message that was listed, as it brings them: see [`Metadata::listed`]. An import names each of
         /// them, so that a new one does not compile until the import keeps or ignores it.
         #[allow(missing_docs, reason = "the names are those of the fields")]
         #[derive(Clone, Copy, Debug)]
@@ -559,11 +558,6 @@ impl Metadata {
         let is_own = |name: &str| LISTED.contains(&name) || OWN.contains(&name) || is_channel(name);
         let fields = self.0.iter().filter(|(name, _)| !is_own(name));
         Self(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
-    }
-
-    /// Returns true if a field is nested deeper than a part may be.
-    pub fn is_too_deep(&self) -> bool {
-        self.0.values().any(|value| !is_within(value, MAX_DEPTH - 1))
     }
 
     /// Replaces the author by that of `other`.

@@ -39,7 +39,7 @@ impl Schedules {
     }
 
     /// Carries out a call, the `nth` of its tool in the reply. A list has the schedules that were created after `since`, or for
-    /// one of the messages `in_view`; all without `since`. Returns `None` if `name` is none of these tools.
+    /// one of the messages `in_view`; all without `since`. Returns `None` if `name` is not one of these tools.
     pub(crate) async fn call(
         &self,
         name: &str,

@@ -11,7 +11,7 @@
 //! default the last), and after an approval (the reply's id). Instead of `messages`, an app may send the last alone as
 //! `message`. Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
 
-use annals_core::message::{MAX_DEPTH, Part, PartError, Role, UiMessage};
+use annals_core::message::{MAX_DEPTH, Role, UiMessage};
 use annals_runtime::problem::Problem;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -116,15 +116,13 @@ impl Submission {
             if last.parts.is_empty() {
                 return Err(bad_chat("the last message has no parts"));
             }
-            if last.parts.iter().any(Part::is_too_deep) {
-                return Err(bad_chat(&PartError::TooDeep.to_string()));
+            if last.is_too_deep() {
+                let detail = format!("parts and metadata may be at most {MAX_DEPTH} objects and lists deep");
+                return Err(bad_chat(&detail));
             }
             let incomplete = last.parts.iter().find_map(|part| Some((part.kind(), part.missing_field()?)));
             if let Some((kind, field)) = incomplete {
                 return Err(bad_chat(&format!("a {kind} part must have a string \"{field}\"")));
-            }
-            if last.metadata.is_too_deep() {
-                return Err(bad_chat(&format!("metadata may be at most {MAX_DEPTH} objects and lists deep")));
             }
             let size = |json: serde_json::Result<Vec<u8>>| json.map_or(0, |json| json.len());
             if body.len() > MAX_BODY_BYTES

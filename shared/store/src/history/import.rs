@@ -77,7 +77,7 @@ impl History {
     /// New first forms are put together, in transactions: one request for a hundred of them. If a key is taken all the same, each
     /// message of its transaction is put by itself.
     ///
-    /// Where a channel gives messages no stable time, each gets the marker of its time first: one put more.
+    /// If the channel gives messages no stable time, each gets the marker of its time first: one put more.
     pub async fn import_all(&self, messages: &[ToImport]) -> Result<Vec<Imported>, HistoryError> {
         let is_marked = |message: &&ToImport| {
             let draft = &message.draft;

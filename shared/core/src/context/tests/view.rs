@@ -1,4 +1,4 @@
-//! What a view takes of a history: lines, messages of a platform whose clock is ahead, the newest forms, the commands of turns.
+//! The parts of a history that a view takes: lines, messages of a platform whose clock is ahead, the newest forms, the commands of turns.
 
 use super::*;
 use crate::testing::reply_form;
