@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::{dm_scope, links};
-use annals_core::agents::Agents;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::settings::Env;
-use annals_engine::ingress::Ingress;
+use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{MemoryConfig, ViewConfig, model_names};
 use annals_http::chat::Web;
@@ -114,9 +113,14 @@ impl Api {
         // Nobody else can call these routes.
         let secret: SecretString = random_id().into();
         let (memory, models) = (MemoryConfig::from_env(env)?, model_names(env)?);
-        let ingress = Ingress::new(history, Arc::new(queue), Agents::clone(&memory.agents))
-            .with_people(dm_scope(env)?, links(env)?)
-            .with_memory(memory.is_on);
+        let ingress = IngressConfig {
+            agents: Arc::clone(&memory.agents),
+            dm_scope: dm_scope(env)?,
+            links: links(env)?,
+            memory_is_on: memory.is_on,
+            ..IngressConfig::default()
+        };
+        let ingress = Ingress::new(history, Arc::new(queue), ingress);
         let router = annals_http::router(Http {
             web: Web::buffered(ingress.clone()),
             ingress,

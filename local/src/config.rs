@@ -8,15 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::Settings;
-use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings, links};
+use annals_channel::settings::{DeliveryConfig, access, agent_id, channel_settings};
 use annals_channel_discord::settings::DiscordConfig;
-use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
-use annals_core::person::Links;
 use annals_core::settings::{ConfigError, Env, Setting};
+use annals_engine::ingress::IngressConfig;
 use annals_engine::profiles::ProfilesSetting;
-use annals_engine::settings::{AgentConfig, ToolsSetting, admins, reply_quiet};
-use annals_engine::usage::UsageConfig;
+use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
 use annals_http::settings::{
     ApiKey, CallRateLimit, CorsOrigins, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
 };
@@ -105,18 +103,12 @@ pub struct LocalConfig {
     pub channel_settings: Settings,
     /// The application whose gateway is relayed: one with a bot's token.
     pub relayed: Option<DiscordConfig>,
-    /// `LINKS`
-    pub links: Links,
-    /// `MODEL_PRICES`, `LIMITS`
-    pub usage: UsageConfig,
+    /// Settings of receiving messages.
+    pub ingress: Arc<IngressConfig>,
     /// `AGENTS`, `AGENTS_FOLDER`
     pub profiles: ProfilesSetting,
     /// `TOOLS`
     pub tools: Option<ToolsSetting>,
-    /// `ADMINS`
-    pub admins: Vec<String>,
-    /// `ALLOW_FROM`, `ALLOW_CHATS`
-    pub access: Access,
 }
 
 impl LocalConfig {
@@ -148,8 +140,9 @@ impl LocalConfig {
                 "is * while the development key is in use, which every page knows: set HTTP_API_KEYS first";
             return Err(ConfigError::new("HTTP_CORS_ORIGINS", problem));
         }
-        let (tools, admins) = (ToolsSetting::from_env(env)?, admins(env)?);
-        if admins.is_empty()
+        let tools = ToolsSetting::from_env(env)?;
+        let ingress = IngressConfig { access: access(env)?, ..IngressConfig::from_env(env)? };
+        if ingress.usage.admins.is_empty()
             && let Some(ToolsSetting::Given(given)) = &tools
             && let Some(tool) = given.for_admins_alone()
         {
@@ -175,17 +168,14 @@ impl LocalConfig {
             channels,
             channel_settings: channel_settings(env)?,
             relayed: DiscordConfig::from_env(env)?.filter(|config| config.bot_token.is_some()),
-            links: links(env)?,
-            usage: UsageConfig::from_env(env)?,
+            ingress: ingress.into(),
             tools,
-            admins,
-            access: access(env)?,
         })
     }
 
     /// Returns true if everybody who finds the bot can make it call the tools of `TOOLS`.
     pub fn opens_tools(&self) -> bool {
-        self.tools.is_some() && self.access.is_open()
+        self.tools.is_some() && self.ingress.access.is_open()
     }
 
     /// Returns the settings with the data directory's key in place of each secret that is not set, if a platform is set up.

@@ -9,12 +9,11 @@ use annals_agent::Agent;
 use annals_agent::mcp::Servers;
 use annals_channel::local::Clients;
 use annals_compactor::Compactor;
-use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::language::Language;
 use annals_discord_relay::{DiscordHost, relay};
 use annals_engine::delivery::Deliverer;
-use annals_engine::ingress::{Approvers, Ingress};
+use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
 use annals_engine::scheduling::Scheduling;
 use annals_engine::settings::ToolsSetting;
@@ -150,25 +149,11 @@ impl Program {
         let deliverer =
             Deliverer::new(platforms, Some(outbox.clone())).with_rate_limits(config.delivery.is_rate_limited);
         let confirmer = Deliverer::new(confirming, Some(outbox.clone()));
-        let approvers = Approvers { admins: config.admins.into(), platforms: Some(confirmer.clone()) };
-        let usage = Arc::new(config.usage);
-        let ingress = Ingress::new(
-            history.clone(),
-            Arc::new(queue.clone()),
-            Agents::clone(&config.agent.memory.agents),
-        )
-        .with_approvers(approvers)
-        .with_access(config.access.clone())
-        .with_people(config.channel_settings.dm_scope, config.links)
-        .with_language(config.agent.language)
-        .with_time_zone(config.agent.view.time_zone)
-        .with_memory(config.agent.memory.is_on)
-        .with_usage(Arc::clone(&usage));
+        let (access, usage) = (config.ingress.access.clone(), Arc::clone(&config.ingress.usage));
+        let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.ingress)
+            .with_platforms(confirmer.clone());
         let models = models(&config.agent.model, &clock).await?;
-        let upkeep = Upkeep {
-            access: config.access,
-            ..Upkeep::new(history.clone(), models.main().clone(), &config.agent)
-        };
+        let upkeep = Upkeep { access, ..Upkeep::new(history.clone(), models.main().clone(), &config.agent) };
         let compactor = Compactor::new(history.clone(), upkeep);
         let scheduling = ingress.scheduling();
         let agent = Agent {

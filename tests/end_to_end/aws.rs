@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::settings::Env;
-use annals_engine::ingress::Ingress;
+use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_io::clock::Clock;
 use annals_store::history::History;
 use annals_store::queue::{Sqs, Turn};
@@ -82,7 +82,7 @@ async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
     let clients = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]);
     let queue = Arc::new(Sqs::new(clients.sqs.clone(), variables["ANNALS_QUEUE_URL"].clone()));
     let history = clients.history(&variables);
-    let ingress = Ingress::new(history.clone(), queue, String::from("annals"));
+    let ingress = Ingress::new(history.clone(), queue, IngressConfig::default());
 
     let chat = ChatKey::telegram(42, None);
     // The second is too large for the table.

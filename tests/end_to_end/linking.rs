@@ -5,10 +5,9 @@ use annals_core::chat_key::ChatKey;
 use annals_core::command::{Command, LinkStep};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part;
-use annals_core::person::Links;
 use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
-use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::ingress::{Ingress, IngressConfig, IngressError};
 use annals_engine::remembering::recalled;
 use annals_store::history::History;
 use annals_store::people::People;
@@ -48,7 +47,11 @@ fn said(identity: &str, seconds: i64, text: &str) -> Draft {
 }
 
 fn ingress(world: &World, history: &History) -> Ingress {
-    world.ingress_of(history).with_people(DmScope::User, Links::default())
+    scoped(world, history, DmScope::User)
+}
+
+fn scoped(world: &World, history: &History, dm_scope: DmScope) -> Ingress {
+    world.ingress_with(history, IngressConfig { dm_scope, ..IngressConfig::default() })
 }
 
 /// Says `text`, which may be a command, in a process that works on `history`; returns what is confirmed.
@@ -357,7 +360,7 @@ async fn a_direct_message_costs_one_read_whether_it_is_linked_or_not() {
     let world = two_people().await;
     let read = async |scope: DmScope, identity: &str, seconds: i64| {
         let history = world.another_process();
-        let ingress = world.ingress_of(&history).with_people(scope, Links::default());
+        let ingress = scoped(&world, &history, scope);
         let draft = said(identity, seconds, "hello");
         history.meter().take();
         ingress.placed(draft).await.unwrap();

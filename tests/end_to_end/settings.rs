@@ -4,21 +4,14 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use annals_channel::settings::{
-    DeliveryConfig, access, agent_id, agents, channel_settings, dm_scope, language, links, time_zone,
-};
-use annals_channel_discord::settings::DiscordConfig;
-use annals_channel_lark::settings::LarkConfig;
-use annals_channel_telegram::settings::TelegramConfig;
-use annals_core::agents::Agents;
-use annals_core::settings::{ConfigError, Env, Setting, Unset};
-use annals_engine::profiles::ProfilesSetting;
-use annals_engine::settings::{
-    AgentConfig, MemoryConfig, ToolsSetting, ViewConfig, admins, memory_is_on, reply_quiet,
-};
-use annals_engine::usage::UsageConfig;
-use annals_http::settings::{HttpConfig, HttpResponses};
-use annals_store::settings::StoreConfig;
+use annals_channel::settings::Settings;
+use annals_channel_discord::webhook as discord;
+use annals_channel_lark::webhook as lark;
+use annals_channel_telegram::webhook as telegram;
+use annals_core::settings::{Env, Setting, Unset};
+use annals_io::clock::Clock;
+use annals_runtime::function::ChannelConfig;
+use annals_runtime::process::{FunctionError, ProcessConfig};
 use annals_test_support::template::{TEMPLATE, properties};
 use serde_json::{Value, json};
 
@@ -48,42 +41,28 @@ const OF_ALL: [&str; 5] = [
 const LEFT_OUT: [&str; 4] =
     ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
 
-type Reader = fn(Env<'_>) -> Result<(), ConfigError>;
+type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
-/// The functions that a `main.rs`, and what it calls of the runtime and of a channel, reads settings with.
-const READERS: [(&str, Reader); 27] = [
-    ("StoreConfig::from_env(env)", |env| StoreConfig::from_env(env).map(drop)),
-    ("AgentConfig::from_env(env, None)", |env| AgentConfig::from_env(env, None).map(drop)),
-    ("DeliveryConfig::from_env(env)", |env| DeliveryConfig::from_env(env).map(drop)),
-    ("TelegramConfig::from_env(env)", |env| TelegramConfig::from_env(env).map(drop)),
-    ("LarkConfig::from_env(env)", |env| LarkConfig::from_env(env).map(drop)),
-    ("DiscordConfig::from_env(env)", |env| DiscordConfig::from_env(env).map(drop)),
-    ("HttpResponses::from_env(env)", |env| HttpResponses::from_env(env).map(drop)),
-    ("MemoryConfig::from_env(env)", |env| MemoryConfig::from_env(env).map(drop)),
-    ("memory_is_on(env)", |env| memory_is_on(env).map(drop)),
-    ("UsageConfig::from_env(env)", |env| UsageConfig::from_env(env).map(drop)),
-    ("ViewConfig::from_env(env)", |env| ViewConfig::from_env(env).map(drop)),
-    ("ToolsSetting::from_env(env)", |env| ToolsSetting::from_env(env).map(drop)),
-    ("ProfilesSetting::from_env(env, ", |env| {
-        ProfilesSetting::from_env(env, &Agents::only("annals".into()), Vec::new()).map(drop)
-    }),
-    ("agents(env)", |env| agents(env).map(drop)),
-    ("admins(env)", |env| admins(env).map(drop)),
-    ("agent_id(env)", |env| agent_id(env).map(drop)),
-    ("HttpConfig::deployed(env)", |env| HttpConfig::deployed(env).map(drop)),
-    ("channel_settings(env)", |env| channel_settings(env).map(drop)),
-    ("dm_scope(env)", |env| dm_scope(env).map(drop)),
-    ("links(env)", |env| links(env).map(drop)),
-    ("language(env)", |env| language(env).map(drop)),
-    ("time_zone(env)", |env| time_zone(env).map(drop)),
-    ("access(env)", |env| access(env).map(drop)),
-    ("reply_quiet(env)", |env| reply_quiet(env).map(drop)),
-    // The code behind these is read with the rest.
-    ("of_channel(env, &settings, &clock)", |_| Ok(())),
-    ("platforms(env, &delivery, &clock)", |_| Ok(())),
-    // The requests to an endpoint, if one is set.
-    ("traces.authorized(env)", |_| Ok(())),
+/// Reads the settings of each program, as its `main` does.
+const READERS: [(&str, Reader); 8] = [
+    ("telegram", |env, clock| of_webhook(env, clock, telegram::from_env)),
+    ("lark", |env, clock| of_webhook(env, clock, lark::from_env)),
+    ("discord", |env, clock| of_webhook(env, clock, discord::from_env)),
+    ("http", |env, clock| annals_http::function::Config::from_env(env, clock).map(drop)),
+    ("streaming", |env, clock| annals_streaming::Config::from_env(env, clock).map(drop)),
+    ("agent", |env, clock| annals_agent::function::QueueConfig::from_env(env, clock).map(drop)),
+    ("compactor", |env, clock| annals_compactor::function::Config::from_env(env, clock).map(drop)),
+    ("relay", |env, clock| annals_discord_relay::function::Config::from_env(env, clock).map(drop)),
 ];
+
+fn of_webhook<T>(
+    env: Env<'_>,
+    clock: &Clock,
+    of_channel: fn(Env<'_>, &Settings, &Clock) -> Result<T, FunctionError>,
+) -> Result<(), FunctionError> {
+    let config = ChannelConfig::from_env(env)?;
+    of_channel(env, &config.channels, clock).map(drop)
+}
 
 /// A setting that a function reads with the rest and does not use: the agent fetches a group's messages.
 const UNUSED: [(&str, &str); 1] = [("Lark", "LARK_GROUP_CONTEXT")];
@@ -116,23 +95,6 @@ fn secrets(function: &str) -> BTreeSet<&'static str> {
 /// The names that the program of `function` asks for, where everything is set.
 fn read_by(function: &str) -> BTreeSet<String> {
     let program = TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
-    let code = |path: String| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
-        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-    };
-    let mut main = code(format!("functions/{program}/src/main.rs"));
-    main += &code("shared/runtime/src/process.rs".into());
-    if main.contains("runtime::function::") {
-        main += &code("shared/runtime/src/function.rs".into());
-    }
-    if main.contains("serve_webhook(") {
-        main += &code(format!("shared/channels/{program}/src/webhook.rs"));
-    }
-    if main.contains("platforms(env") {
-        for channel in ["telegram", "lark", "discord"] {
-            main += &code(format!("shared/channels/{channel}/src/platform.rs"));
-        }
-    }
     let names = RefCell::new(BTreeSet::new());
     let lookup = |name: &str| {
         names.borrow_mut().insert(name.to_owned());
@@ -144,6 +106,7 @@ fn read_by(function: &str) -> BTreeSet<String> {
             "DISCORD_PUBLIC_KEY" => "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8",
             "ANNALS_TABLE"
             | "ANNALS_BUCKET"
+            | "ANNALS_QUEUE_URL"
             | "TELEGRAM_WEBHOOK_SECRET"
             | "LARK_APP_ID"
             | "LARK_APP_SECRET"
@@ -152,22 +115,9 @@ fn read_by(function: &str) -> BTreeSet<String> {
         };
         Some(value.to_owned())
     };
-    let mut known = 0;
-    for (call, read) in READERS {
-        if main.contains(call) {
-            read(Env::new(&lookup)).unwrap();
-            known += main.matches(call).count();
-        }
-    }
-    assert_eq!(
-        known,
-        main.matches("(env").count(),
-        "{program} reads settings with what is no row of READERS"
-    );
-    for method in ["env.required(\"", "env.optional(\""] {
-        let others = main.split(method).skip(1).map(|rest| rest.split('"').next().unwrap_or_default());
-        names.borrow_mut().extend(others.map(str::to_owned));
-    }
+    let (_, read) = READERS.iter().find(|(name, _)| *name == program).expect(program);
+    ProcessConfig::from_env(Env::new(&lookup)).unwrap();
+    read(Env::new(&lookup), &Clock::system()).unwrap();
     names.into_inner()
 }
 

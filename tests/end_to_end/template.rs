@@ -364,7 +364,7 @@ fn a_history_outlives_its_stack() {
 
 #[test]
 fn a_function_lives_as_long_as_its_code_counts_on() {
-    const COMPACTOR: &str = include_str!("../../functions/compactor/src/main.rs");
+    const COMPACTOR: &str = include_str!("../../functions/compactor/src/function.rs");
     let number = |source: &str, before: &str| -> u64 {
         let (_, rest) = source.split_once(before).unwrap_or_else(|| panic!("no {before}"));
         rest[..rest.find(')').unwrap()].parse().unwrap()

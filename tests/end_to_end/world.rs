@@ -17,7 +17,7 @@ use annals_core::settings::Env;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::testing::set;
 use annals_engine::compaction::Compaction;
-use annals_engine::ingress::Ingress;
+use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::settings::AgentConfig;
 use annals_engine::upkeep::Upkeep;
 use annals_engine::usage::UsageConfig;
@@ -210,7 +210,11 @@ impl World {
     }
 
     pub(crate) fn ingress_of(&self, history: &History) -> Ingress {
-        Ingress::new(history.clone(), Arc::new(self.queue.clone()), String::from("annals"))
+        self.ingress_with(history, IngressConfig::default())
+    }
+
+    pub(crate) fn ingress_with(&self, history: &History, config: IngressConfig) -> Ingress {
+        Ingress::new(history.clone(), Arc::new(self.queue.clone()), config)
     }
 
     pub(crate) fn advance(&self, seconds: u64) {

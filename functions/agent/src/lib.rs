@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //!
+//! - [`function`]: the deployed function
 //! - [`batch`]: a batch of the queue: chats side by side, failed turns handed back
 //! - `turn.rs`: one turn of one chat, from claim to finish
 //! - `find.rs`: finds the work and prepares it; [`next`]: the decision, pure; `coverage.rs`: the messages of one turn, pure;
@@ -24,6 +25,7 @@ mod coverage;
 mod deliver;
 mod error;
 mod find;
+pub mod function;
 mod images;
 mod join;
 mod making;

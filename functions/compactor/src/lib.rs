@@ -1,5 +1,6 @@
 //! The compactor: visits the chats that are due, on a schedule.
 //!
+//! - [`function`]: the deployed function
 //! - `lib.rs`: a run: selection and order of the chats, and handling of failures
 //! - [`metrics`]: metrics of a run for CloudWatch
 //!
@@ -9,6 +10,7 @@
 //! is busy moves further back, and those that a run had no time for are still in front. So a run starts at the oldest
 //! entry, and a chat that never succeeds does not keep others from being visited.
 
+pub mod function;
 pub mod metrics;
 
 use std::collections::HashMap;

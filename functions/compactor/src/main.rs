@@ -1,81 +1,11 @@
-//! Scheduled Lambda function: connects the compactor to its table, bucket and model. Invoked with `{"schedules": true}`, it
-//! carries out the schedules of chats instead.
+//! The scheduled Lambda function.
 
-use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::time::Duration;
 
-use annals_channel::settings::access;
-use annals_compactor::{Compactor, PATIENCE, metrics as report_metrics};
-use annals_core::sort_key::Timestamp;
-use annals_engine::scheduling::Scheduling;
-use annals_engine::settings::AgentConfig;
-use annals_engine::upkeep::Upkeep;
-use annals_io::clock::Clock;
-use annals_model::Model;
-use annals_runtime::aws;
-use annals_runtime::process::{self, FunctionError, Process};
-use lambda_runtime::{LambdaEvent, service_fn};
-use serde_json::Value;
-
-/// Time that is reserved after the last visit for updating the index and reporting.
-const MARGIN: Duration = Duration::from_secs(15);
+use annals_compactor::function::{Config, serve};
+use annals_runtime::process::run;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    process::run(serve).await
-}
-
-async fn serve(process: Process) -> Result<(), FunctionError> {
-    let Process { aws, settings, history, table, metrics, reporter, clock } = process;
-    let env = settings.env();
-    let (config, access) = (AgentConfig::from_env(env, None)?, access(env)?);
-
-    let model = Model::new(&config.model, &clock, Some(&aws))?.with_metrics(metrics.clone());
-    let queue = Arc::new(aws::queue(&aws, env.required("ANNALS_QUEUE_URL")?));
-    let scheduling = Scheduling { history: history.clone(), queue, language: config.language };
-    let upkeep = Upkeep { metrics, access, ..Upkeep::new(history.clone(), model, &config) };
-    let shared = Arc::new((Compactor::new(history, upkeep), table, clock, scheduling));
-    lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {
-        let shared = Arc::clone(&shared);
-        let invocation = reporter.invocation();
-        // Boxed, since the compiler cannot lay out a future of this depth in one piece.
-        Box::pin(async move {
-            let (compactor, table, clock, scheduling) = &*shared;
-            let ended = match event.payload.get("schedules") {
-                Some(Value::Bool(true)) => run_schedules(scheduling, event.context.deadline).await,
-                _ => run(compactor, table, clock, event.context.deadline).await,
-            };
-            invocation.ended().await;
-            ended
-        })
-    }))
-    .await
-}
-
-/// Carries out the schedules that are due in the time that is left until `ends_at` (epoch milliseconds).
-async fn run_schedules(scheduling: &Scheduling, ends_at: u64) -> Result<(), FunctionError> {
-    let clock = scheduling.history.clock();
-    let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
-    let ran = scheduling.run_due(ends_at.minus(MARGIN)).await?;
-    if ran.occurrences > 0 {
-        tracing::info!(occurrences = ran.occurrences, late = ran.late, "schedules came due");
-    }
-    // The alarm on errors reports it; the next invocation runs them.
-    if ran.failed > 0 { Err("a schedule could not be carried out".into()) } else { Ok(()) }
-}
-
-/// Runs the compactor in the time that is left until `ends_at` (epoch milliseconds).
-async fn run(compactor: &Compactor, table: &str, clock: &Clock, ends_at: u64) -> Result<(), FunctionError> {
-    let ends_at = i64::try_from(ends_at).ok().and_then(Timestamp::from_millis).unwrap_or_else(|| clock.now());
-    let report = compactor.run(ends_at.minus(PATIENCE + MARGIN)).await;
-    let line =
-        report_metrics::embedded(&report, table, compactor.history.retention().archive_grace, clock.now());
-    writeln!(std::io::stdout().lock(), "{line}")?;
-    if report.unread_shards > 0 {
-        // The alarm on errors reports it; the next run tries again.
-        return Err("a part of the index could not be read".into());
-    }
-    Ok(())
+    run(Config::from_env, serve).await
 }

@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //!
+//! - [`function`]: the deployed function
 //! - [`auth`]: API keys, and the chats that a caller may name
 //! - [`limit`]: how often a key may call; `wrong_keys.rs`: how often an address may send wrong ones
 //! - `request.rs`: typed extractors; `failure.rs`: errors; `state.rs`: the state of all handlers
@@ -32,6 +33,7 @@ mod console;
 mod failure;
 pub mod follow;
 mod forget;
+pub mod function;
 mod history;
 pub mod limit;
 mod memory;

@@ -3,6 +3,8 @@
 //! The binary has two homes: a scheduled Lambda function that hands over to its next invocation, and a container that is
 //! always on. The local program is the third.
 
+pub mod function;
+
 use std::collections::HashSet;
 
 use annals_channel::settings::{GroupActivation, Settings};

@@ -5,7 +5,8 @@
 //!
 //! - `admission.rs`: check of `ALLOW_FROM` and `ALLOW_CHATS`
 //! - `answered.rs`: a confirmation and what is recorded of it
-//! - `approvers.rs`, `approving.rs`: `/approve`, `/deny` and the buttons
+//! - [`settings`]: its settings
+//! - `approving.rs`: `/approve`, `/deny` and the buttons
 //! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
 //! - [`operating`]: chats that an operator takes over, and messages that an operator sends
 //! - `recollection.rs`: `/memory`, `/forget` and `/timezone`
@@ -14,13 +15,13 @@
 
 mod admission;
 mod answered;
-mod approvers;
 mod approving;
 mod linking;
 pub mod operating;
 pub mod people;
 mod recollection;
 mod reminding;
+pub mod settings;
 mod stop;
 
 use std::mem::discriminant;
@@ -29,7 +30,6 @@ use std::time::Duration;
 
 use annals_channel::delivery::{DeliveryError, NO_PROGRESS, OutgoingReply};
 use annals_channel::settings::DmScope;
-use annals_core::access::Access;
 use annals_core::agents::Agents;
 use annals_core::chat_key::KeyError;
 use annals_core::command::Command;
@@ -37,11 +37,9 @@ use annals_core::draft::{Asks, Draft};
 use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::metadata::Notice;
-use annals_core::person::Links;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
-use annals_core::time_zone::TimeZone;
 use annals_io::metrics::{Metric, Metrics};
 use annals_store::history::{Appended, Cursor, History, HistoryError, Outcome, Position, Reply};
 use annals_store::memory::{Memory, MemoryError};
@@ -53,7 +51,8 @@ use crate::scheduling::Scheduling;
 use crate::usage::{self, Allowance, AllowanceError, Prices, UsageConfig};
 
 use self::answered::Answered;
-pub use self::approvers::{Approvers, refused};
+pub use self::approving::refused;
+pub use self::settings::IngressConfig;
 
 /// Number of records before a command that are read for its sender's language, if it shows none.
 const LANGUAGE_RECORDS: usize = 20;
@@ -66,17 +65,10 @@ pub const PROMPT: Duration = Duration::from_secs(10);
 pub struct Ingress {
     history: History,
     memory: Memory,
-    memory_is_on: bool,
-    queue: Arc<dyn TurnQueue>,
-    agents: Arc<Agents>,
-    approvers: Approvers,
-    access: Access,
     people: People,
-    dm_scope: DmScope,
-    links: Arc<Links>,
-    usage: Arc<UsageConfig>,
-    language: Option<Language>,
-    time_zone: TimeZone,
+    queue: Arc<dyn TurnQueue>,
+    config: Arc<IngressConfig>,
+    platforms: Option<Deliverer>,
     metrics: Metrics,
 }
 
@@ -139,56 +131,30 @@ pub struct Confirmation {
 }
 
 impl Ingress {
-    /// Creates an ingress for `history`, its memory and `queue`, with replies by `agents`. Counts nothing.
-    pub fn new(history: History, queue: Arc<dyn TurnQueue>, agents: impl Into<Agents>) -> Self {
-        let approvers = Approvers::default();
-        let metrics = Metrics::default();
-        let access = Access::default();
+    /// Creates an ingress for `history`, its memory and `queue`. Counts nothing, and asks no platform.
+    pub fn new(history: History, queue: Arc<dyn TurnQueue>, config: impl Into<Arc<IngressConfig>>) -> Self {
         let (memory, people) = (Memory::beside(&history), People::beside(&history));
-        let (dm_scope, links) = (DmScope::default(), Arc::default());
-        let memory_is_on = true;
-        Self {
-            history,
-            memory,
-            memory_is_on,
-            queue,
-            agents: Arc::new(agents.into()),
-            approvers,
-            access,
-            people,
-            dm_scope,
-            links,
-            usage: Arc::default(),
-            language: None,
-            time_zone: TimeZone::UTC,
-            metrics,
-        }
+        let (config, metrics) = (config.into(), Metrics::default());
+        Self { history, memory, people, queue, config, platforms: None, metrics }
     }
 
-    /// Sets the language of all texts (`LANGUAGE`); with `None` each person is told in their own.
+    /// Sets the client that asks a platform for the administrators of a group: they may approve calls there.
     #[must_use]
-    pub fn with_language(mut self, language: Option<Language>) -> Self {
-        self.language = language;
-        self
-    }
-
-    /// Sets the time zone of everybody who has none of their own (`TIME_ZONE`).
-    #[must_use]
-    pub fn with_time_zone(mut self, time_zone: TimeZone) -> Self {
-        self.time_zone = time_zone;
+    pub fn with_platforms(mut self, platforms: Deliverer) -> Self {
+        self.platforms = Some(platforms);
         self
     }
 
     /// Returns the language of all texts, if one is fixed.
     pub fn language(&self) -> Option<Language> {
-        self.language
+        self.config.language
     }
 
     /// Returns the texts in the language of the sender of `draft`, by what the draft alone shows of it.
     pub fn texts_of(&self, draft: &Draft) -> Option<&'static dyn Texts> {
         let message = UiMessage::new("", Role::User, draft.parts.clone());
         let message = UiMessage { metadata: draft.metadata.clone(), ..message };
-        self.language.or_else(|| Language::of_message(&message)).map(Language::texts)
+        self.config.language.or_else(|| Language::of_message(&message)).map(Language::texts)
     }
 
     /// Returns the texts in the language of the sender of `draft`. If the draft shows none, one query: earlier messages may.
@@ -205,23 +171,9 @@ impl Ingress {
         Ok(Language::of_records(page.records.iter(), &draft.user_id).texts())
     }
 
-    /// Sets prices and limits (`MODEL_PRICES`, `LIMITS`), for `/usage`.
-    #[must_use]
-    pub fn with_usage(mut self, usage: Arc<UsageConfig>) -> Self {
-        self.usage = usage;
-        self
-    }
-
     /// Returns the prices of models.
     pub fn prices(&self) -> &Prices {
-        &self.usage.prices
-    }
-
-    /// Sets whether memory is on (`MEMORY`).
-    #[must_use]
-    pub fn with_memory(mut self, is_on: bool) -> Self {
-        self.memory_is_on = is_on;
-        self
+        &self.config.usage.prices
     }
 
     /// Sets the counters.
@@ -239,7 +191,7 @@ impl Ingress {
     /// Returns what creates the schedules of chats.
     pub fn scheduling(&self) -> Scheduling {
         let (history, queue) = (self.history.clone(), Arc::clone(&self.queue));
-        Scheduling { history, queue, language: self.language }
+        Scheduling { history, queue, language: self.config.language }
     }
 
     /// Returns the memory of people and groups.
@@ -249,7 +201,7 @@ impl Ingress {
 
     /// Returns the agents, under whose ids replies are recorded.
     pub fn agents(&self) -> &Agents {
-        &self.agents
+        &self.config.agents
     }
 
     /// Returns the draft of a message as its chat's own settings let it ask. One read for a message that is said in a group and
@@ -387,7 +339,7 @@ impl Ingress {
                 is_notice: true,
                 channel: draft.channel,
                 chat_id: draft.chat_id.clone(),
-                agent_id: self.agents.of_draft(draft).to_owned(),
+                agent_id: self.config.agents.of_draft(draft).to_owned(),
                 message: answered.message(),
                 follows: appended.base.clone(),
                 follows_id: draft.message_id.clone(),
@@ -459,10 +411,10 @@ impl Ingress {
             Command::Usage => {
                 let now = self.history.clock().now();
                 let person = draft.sender();
-                let UsageConfig { prices, .. } = &*self.usage;
-                let links = self.dm_scope == DmScope::User;
+                let UsageConfig { prices, .. } = &*self.config.usage;
+                let links = self.config.dm_scope == DmScope::User;
                 let (history, chat) = (&self.history, &draft.chat);
-                let allowance = Allowance::read(&self.usage, history, chat, &person, links).await?;
+                let allowance = Allowance::read(&self.config.usage, history, chat, &person, links).await?;
                 Some(usage::told(history, chat, &person, now, prices, &allowance, texts).await?)
             }
             Command::Remind { step } => Some(self.remind(draft, step, appended, texts).await?),

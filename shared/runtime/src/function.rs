@@ -1,70 +1,62 @@
-//! The function of a webhook: [`serve_webhook`]; its [`ingress`].
+//! The function of a webhook: [`serve_webhook`].
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use annals_channel::platform::{Platform, Registered};
-use annals_channel::settings::{Settings, access, agents, channel_settings, links, time_zone};
+use annals_channel::settings::{Settings, access, channel_settings};
 use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
-use annals_core::settings::Env;
+use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
-use annals_engine::ingress::{Approvers, Ingress};
+use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::receiving::Receiver;
-use annals_engine::settings::{admins, memory_is_on};
-use annals_engine::usage::UsageConfig;
 use annals_io::clock::Clock;
 
 use crate::process::{FunctionError, Process, run};
-use crate::{aws, webhook};
+use crate::webhook;
 
 /// Runs the function of the webhook of `channel`, which `of_channel` makes together with the client of its platform.
 pub async fn serve_webhook<W: Webhook, P: Platform + 'static>(
     channel: Channel,
     of_channel: impl FnOnce(Env<'_>, &Settings, &Clock) -> Result<(W, P), FunctionError>,
 ) -> ExitCode {
-    run(async |process| serve(channel, of_channel, process).await).await
+    let read = |env: Env<'_>, clock: &Clock| {
+        let config = ChannelConfig::from_env(env)?;
+        let of_channel = of_channel(env, &config.channels, clock)?;
+        Ok((config, of_channel))
+    };
+    run(read, async |(config, (webhook, platform)), process| {
+        let (ingress, deliverer) = config.ingress(channel, platform, &process);
+        let Process { reporter, clock, .. } = process;
+        let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
+        lambda_http::run(reporter.of_router(router)).await
+    })
+    .await
 }
 
-async fn serve<W: Webhook, P: Platform + 'static>(
-    channel: Channel,
-    of_channel: impl FnOnce(Env<'_>, &Settings, &Clock) -> Result<(W, P), FunctionError>,
-    process: Process,
-) -> Result<(), FunctionError> {
-    let env = process.settings.env();
-    let settings = channel_settings(env)?;
-    let clock = process.clock.clone();
-    let (webhook, platform) = of_channel(env, &settings, &clock)?;
-    let (ingress, deliverer) = ingress(channel, platform, &settings, &process)?;
-    let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
-    lambda_http::run(process.reporter.of_router(router)).await
+/// Settings of a function that receives the events of a platform.
+pub struct ChannelConfig {
+    /// Settings of parsing messages.
+    pub channels: Settings,
+    ingress: IngressConfig,
 }
 
-/// Creates the ingress of the events of `channel`, and the deliverer of the confirmations of commands, which `platform`
-/// sends.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
-pub fn ingress<P: Platform + 'static>(
-    channel: Channel,
-    platform: P,
-    settings: &Settings,
-    process: &Process,
-) -> Result<(Ingress, Deliverer), FunctionError> {
-    let env = process.settings.env();
-    let (access, links, admins) = (access(env)?, links(env)?, admins(env)?);
-    let queue = Arc::new(aws::queue(&process.aws, env.required("ANNALS_QUEUE_URL")?));
-    let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
-    let approvers = Approvers { admins: admins.into(), platforms: Some(deliverer.clone()) };
-    let ingress = Ingress::new(process.history.clone(), queue, agents(env)?)
-        .with_metrics(process.metrics.clone())
-        .with_approvers(approvers)
-        .with_access(access)
-        .with_people(settings.dm_scope, links)
-        .with_language(settings.language)
-        .with_time_zone(time_zone(env)?)
-        .with_memory(memory_is_on(env)?)
-        .with_usage(Arc::new(UsageConfig::from_env(env)?));
-    Ok((ingress, deliverer))
+impl ChannelConfig {
+    /// Reads the settings.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let ingress = IngressConfig { access: access(env)?, ..IngressConfig::from_env(env)? };
+        Ok(Self { channels: channel_settings(env)?, ingress })
+    }
+
+    /// Creates the ingress of the events of `channel`, and the deliverer of the confirmations of commands, which `platform`
+    /// sends.
+    pub fn ingress<P: Platform + 'static>(
+        self,
+        channel: Channel,
+        platform: P,
+        process: &Process,
+    ) -> (Ingress, Deliverer) {
+        let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
+        (process.ingress(self.ingress).with_platforms(deliverer.clone()), deliverer)
+    }
 }

@@ -1,11 +1,18 @@
-//! The process of a deployed function: [`run`] starts it, [`Process`] is what every function begins with.
+//! The process of a deployed function: [`run`] reads its settings, once, and serves with them and with what every function has, its
+//! [`Process`].
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use annals_core::settings::{ConfigError, Env};
+use annals_engine::ingress::{Ingress, IngressConfig};
+use annals_engine::profiles::{Profiles, ProfilesSetting};
+use annals_engine::settings::{ToolsConfig, ToolsSetting};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_store::history::History;
+use annals_store::queue::Sqs;
 use annals_store::settings::StoreConfig;
 use aws_config::SdkConfig;
 
@@ -17,24 +24,42 @@ use crate::telemetry::{self, Traces};
 /// Error of a function that does not start or has stopped.
 pub type FunctionError = Box<dyn Error + Send + Sync>;
 
-/// Runs a function until it stops.
-pub async fn run(serve: impl AsyncFnOnce(Process) -> Result<(), FunctionError>) -> ExitCode {
+/// Runs a function until it stops: `read` reads its settings, `serve` serves with them.
+pub async fn run<C>(
+    read: impl FnOnce(Env<'_>, &Clock) -> Result<C, FunctionError>,
+    serve: impl AsyncFnOnce(C, Process) -> Result<(), FunctionError>,
+) -> ExitCode {
     let traces = telemetry::init_json();
-    let ended = match Process::start(traces).await {
-        Ok(process) => serve(process).await,
-        Err(error) => Err(error),
+    let ended = async {
+        let process = Process::start(traces).await?;
+        let config = read(process.settings.env(), &process.clock)?;
+        serve(config, process).await
     };
-    telemetry::ended(ended)
+    telemetry::ended(ended.await)
 }
 
-/// The clients, settings and reports that every function has.
+/// Settings of every process.
+pub struct ProcessConfig {
+    store: StoreConfig,
+    /// `ANNALS_QUEUE_URL`
+    queue_url: String,
+}
+
+impl ProcessConfig {
+    /// Reads the settings.
+    pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        Ok(Self { store: StoreConfig::from_env(env)?, queue_url: env.required("ANNALS_QUEUE_URL")? })
+    }
+}
+
+/// The clients and reports that every function has.
 pub struct Process {
-    /// Configuration of AWS's clients.
-    pub aws: SdkConfig,
-    /// The environment, and the secrets that it names.
-    pub settings: Settings,
+    aws: SdkConfig,
+    settings: Settings,
     /// The histories.
     pub history: History,
+    /// The queue of turns.
+    pub queue: Sqs,
     /// `ANNALS_TABLE`
     pub table: String,
     /// Counters.
@@ -51,11 +76,32 @@ impl Process {
         let settings = aws::settings(&aws).await?;
         let env = settings.env();
         let traces = traces.authorized(env)?;
-        let store = StoreConfig::from_env(env)?;
+        let ProcessConfig { store, queue_url } = ProcessConfig::from_env(env)?;
         let (table, clock, metrics) = (store.table.clone(), Clock::system(), Metrics::collected());
         let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
-        let history = aws::history(&aws, store, clock.clone());
-        Ok(Self { aws, settings, history, table, metrics, reporter, clock })
+        let (history, queue) = (aws::history(&aws, store, clock.clone()), aws::queue(&aws, queue_url));
+        Ok(Self { aws, settings, history, queue, table, metrics, reporter, clock })
+    }
+
+    /// Returns the configuration of AWS's clients.
+    pub fn aws(&self) -> &SdkConfig {
+        &self.aws
+    }
+
+    /// Creates an ingress of these histories and this queue.
+    pub fn ingress(&self, config: impl Into<Arc<IngressConfig>>) -> Ingress {
+        let queue = Arc::new(self.queue.clone());
+        Ingress::new(self.history.clone(), queue, config).with_metrics(self.metrics.clone())
+    }
+
+    /// Reads the outside tools that `setting` names.
+    pub async fn tools(&self, setting: Option<ToolsSetting>) -> Result<Option<ToolsConfig>, ConfigError> {
+        aws::tools(&self.aws, setting, self.settings.env()).await
+    }
+
+    /// Reads the profiles of agents that `setting` names.
+    pub async fn profiles(&self, setting: &ProfilesSetting) -> Result<Profiles, ConfigError> {
+        aws::profiles(&self.aws, setting).await
     }
 }
 

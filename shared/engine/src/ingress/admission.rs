@@ -6,27 +6,20 @@ use annals_core::draft::Draft;
 use super::Ingress;
 
 impl Ingress {
-    /// Restricts the ingress to these people and chats.
-    #[must_use]
-    pub fn with_access(mut self, access: Access) -> Self {
-        self.access = access;
-        self
-    }
-
     /// Returns the people and chats that are allowed.
     pub fn access(&self) -> &Access {
-        &self.access
+        &self.config.access
     }
 
     /// Returns true if the person who pressed a button may use the bot.
     pub fn admits_press(&self, press: &Draft) -> bool {
-        self.access.admits_press(press)
+        self.config.access.admits_press(press)
     }
 
     /// Returns what may be done with a message, before anything of it is stored. The sender of a refused message is
     /// logged and listed, so that the owner can allow them.
     pub async fn admit(&self, draft: &Draft) -> Admission {
-        let admission = self.access.of(draft);
+        let admission = self.config.access.of(draft);
         if admission == Admission::Refused {
             tracing::warn!(
                 person = draft.sender(),

@@ -26,7 +26,6 @@ use annals_store::history::{MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
 use futures::future::try_join_all;
 
-use super::approvers::{Approvers, settled};
 use super::{Ingress, IngressError};
 
 /// Number of covered messages that are read for their senders at the same time.
@@ -104,13 +103,6 @@ impl Asking {
 }
 
 impl Ingress {
-    /// Sets the people who may approve calls in addition to the askers.
-    #[must_use]
-    pub fn with_approvers(mut self, approvers: Approvers) -> Self {
-        self.approvers = approvers;
-        self
-    }
-
     /// Handles a pressed button. `by` has the person and the chat. Can be repeated safely; the first answer counts.
     pub async fn pressed(&self, button: &Button, by: &Draft) -> Result<ApprovalResult, IngressError> {
         let asking = match &button.base {
@@ -360,13 +352,13 @@ impl Ingress {
     /// if they are not by that of this channel.
     async fn is_admin(&self, by: &Draft) -> Result<bool, IngressError> {
         let is_listed = |person: &str| {
-            self.approvers.admins.iter().any(|admin| admin == person || canonical(admin) == person)
+            self.config.usage.admins.iter().any(|admin| admin == person || canonical(admin) == person)
         };
         let of_channel = by.channel.identity(&by.user_id);
         if is_listed(&by.sender()) || (by.channel.is_platform() && is_listed(&of_channel)) {
             return Ok(true);
         }
-        if self.approvers.admins.is_empty() || self.dm_scope == DmScope::Chat {
+        if self.config.usage.admins.is_empty() || self.config.dm_scope == DmScope::Chat {
             return Ok(false);
         }
         // A person of the API is named by the key, which the bare id does not tell.
@@ -396,12 +388,21 @@ impl Ingress {
     }
 
     async fn is_administrator(&self, by: &Draft) -> bool {
-        match &self.approvers.platforms {
+        match &self.platforms {
             // The chat of the request: a card may have been forwarded to another one.
             Some(platforms) => platforms.is_administrator(by.channel, by.chat.chat_id(), &by.user_id).await,
             None => false,
         }
     }
+}
+
+/// Returns the answer for a person who may not use the bot.
+pub fn refused(texts: &dyn Texts) -> ApprovalResult {
+    ApprovalResult { text: texts.not_yours().to_owned(), effect: Effect::Refused }
+}
+
+fn settled(text: impl Into<String>) -> ApprovalResult {
+    ApprovalResult { text: text.into(), effect: Effect::Settled }
 }
 
 /// Returns the start of a request's id as its code: eight digits, or more until one of them is a letter.

@@ -89,7 +89,7 @@ impl Ingress {
             return Ok(refusal.to_owned());
         }
         let (identity, key) = (draft.identity(), appended.base.to_string());
-        if self.links.identities().any(|linked| linked == identity) {
+        if self.config.links.identities().any(|linked| linked == identity) {
             return Ok(texts.linked_by_operator().to_owned());
         }
         let known = self.people.identity(&identity).await?;
@@ -118,9 +118,9 @@ impl Ingress {
         match draft.chat.person() {
             // An admin key may write to another person's chat.
             Some(own) if draft.person.as_ref().is_none_or(|person| person == own) => {
-                (self.dm_scope == DmScope::Chat).then_some(texts.links_are_off())
+                (self.config.dm_scope == DmScope::Chat).then_some(texts.links_are_off())
             }
-            _ if draft.metadata.is_private() && draft.metadata.line().is_none() => (self.dm_scope
+            _ if draft.metadata.is_private() && draft.metadata.line().is_none() => (self.config.dm_scope
                 == DmScope::Chat)
                 .then_some(texts.links_are_off())
                 .or(Some(texts.link_not_here())),

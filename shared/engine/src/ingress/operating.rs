@@ -80,7 +80,7 @@ impl Ingress {
     /// Returns the texts in the language of the person of `desk`.
     fn texts_to(&self, desk: &Desk) -> &'static dyn Texts {
         let own = || Language::of_message(&desk.to.message);
-        self.language.or_else(own).unwrap_or(Language::En).texts()
+        self.config.language.or_else(own).unwrap_or(Language::En).texts()
     }
 
     /// Lets the operator `by` take the chat of `desk` over, and records that. Returns the operator who has it now, who is
@@ -153,7 +153,7 @@ impl Ingress {
         id: MessageId,
         text: &str,
     ) -> Result<(), IngressError> {
-        let (by, to) = (self.agents.of(from, None).to_owned(), desk.to.message_id.clone());
+        let (by, to) = (self.config.agents.of(from, None).to_owned(), desk.to.message_id.clone());
         let dispatch = Dispatch { by, answers: false, to, from: Some(from.clone()) };
         self.dispatch(desk, id, vec![Part::text(text)], &dispatch).await?;
         Ok(())

@@ -20,7 +20,7 @@ use annals_core::agents::Said;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part as MessagePart;
-use annals_core::person::{Join, Links, Part};
+use annals_core::person::{Join, Part};
 use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::turn::Left;
@@ -51,13 +51,6 @@ pub struct DirectChat {
 pub struct TooMany;
 
 impl Ingress {
-    /// Sets the scope of direct chats, and the links that an operator has made (`LINKS`).
-    #[must_use]
-    pub fn with_people(mut self, scope: DmScope, links: Links) -> Self {
-        (self.dm_scope, self.links) = (scope, links.into());
-        self
-    }
-
     /// Returns the links.
     pub fn people(&self) -> &People {
         &self.people
@@ -65,7 +58,7 @@ impl Ingress {
 
     /// Returns the scope of direct chats.
     pub fn dm_scope(&self) -> DmScope {
-        self.dm_scope
+        self.config.dm_scope
     }
 
     /// Returns a draft in the chat that it belongs to: a direct message under `DM_SCOPE=user` in the chat of its
@@ -75,8 +68,10 @@ impl Ingress {
         let window = ChatKey::private_window(draft.channel, &draft.chat_id);
         let said = Said { channel: Some(draft.channel), window: window.as_ref(), ..Said::default() };
         let Some(identity) = self.identity_of(&draft.chat) else {
-            let chat =
-                self.agents.placed(&draft.chat, &Said { person: [draft.chat.person(), None], ..said })?;
+            let chat = self
+                .config
+                .agents
+                .placed(&draft.chat, &Said { person: [draft.chat.person(), None], ..said })?;
             return Ok(Draft { chat, ..draft });
         };
         let identity = identity.to_owned();
@@ -102,7 +97,7 @@ impl Ingress {
     ) -> Result<ChatKey, IngressError> {
         let said = Said { channel: Some(channel), ..Said::default() };
         let Some(identity) = self.identity_of(chat) else {
-            return Ok(self.agents.placed(chat, &Said { person: [chat.person(), None], ..said })?);
+            return Ok(self.config.agents.placed(chat, &Said { person: [chat.person(), None], ..said })?);
         };
         let known = self.people.identity(identity).await?;
         self.direct(known.person_at(ts).unwrap_or(identity), identity, &said)
@@ -110,8 +105,8 @@ impl Ingress {
 
     /// Returns the chat of `person` with the agent that answers what their `identity` says.
     fn direct(&self, person: &str, identity: &str, said: &Said<'_>) -> Result<ChatKey, IngressError> {
-        let named = ChatKey::direct(self.agents.default_id(), person)?;
-        Ok(self.agents.placed(&named, &Said { person: [Some(identity), Some(person)], ..*said })?)
+        let named = ChatKey::direct(self.config.agents.default_id(), person)?;
+        Ok(self.config.agents.placed(&named, &Said { person: [Some(identity), Some(person)], ..*said })?)
     }
 
     /// Returns the direct chat for a message of `identity` at `ts`, whose channel gives it no time of its own. A message
@@ -124,7 +119,7 @@ impl Ingress {
         ts: Timestamp,
         said: &Said<'_>,
     ) -> Result<DirectChat, IngressError> {
-        let known = match self.dm_scope {
+        let known = match self.config.dm_scope {
             DmScope::User => self.settled(identity, None, ts, said).await?,
             DmScope::Chat => Identity::default(),
         };
@@ -147,7 +142,7 @@ impl Ingress {
 
     /// Returns the identity whose own direct chat `chat` is, if links act.
     fn identity_of<'a>(&self, chat: &'a ChatKey) -> Option<&'a str> {
-        match self.dm_scope {
+        match self.config.dm_scope {
             DmScope::User => chat.person(),
             DmScope::Chat => None,
         }
@@ -162,7 +157,7 @@ impl Ingress {
         said: &Said<'_>,
     ) -> Result<Identity, IngressError> {
         let mut known = self.people.identity(identity).await?;
-        let wanted = self.links.person_of(identity);
+        let wanted = self.config.links.person_of(identity);
         if let Some(person) = wanted.filter(|wanted| known.person() != Some(wanted)) {
             let id = format!("links-{}", ts.as_millis());
             if self.link(person, identity, &id, ts).await?.is_err() {
@@ -236,7 +231,7 @@ impl Ingress {
         for identity in &joining {
             self.people.add_member(&person, identity).await?;
         }
-        for agent in self.agents.ids() {
+        for agent in self.config.agents.ids() {
             let chat = ChatKey::direct(agent, &person)?;
             let join = Join {
                 id: event_id(id),
@@ -250,12 +245,12 @@ impl Ingress {
         }
         for identity in &joining {
             if self.people.identity(identity).await?.window.is_none() {
-                for agent in self.agents.ids() {
+                for agent in self.config.agents.ids() {
                     let chat = ChatKey::direct(agent, &person)?;
                     let left = Left { chat, identity: identity.clone(), at: ts };
                     self.history.leave(&ChatKey::direct(agent, identity)?, &left).await?;
                 }
-                let window = ChatKey::direct(self.agents.default_id(), identity)?;
+                let window = ChatKey::direct(self.config.agents.default_id(), identity)?;
                 self.people.set_window(identity, Some(&window)).await?;
             }
             self.people.remove_member(&other, identity).await?;
@@ -281,7 +276,7 @@ impl Ingress {
         for identity in identities.iter().map(String::as_str).chain([person]) {
             self.people.end_exchange(identity).await?;
         }
-        for agent in self.agents.ids() {
+        for agent in self.config.agents.ids() {
             self.separate_with(agent, identities, person, (id, ts)).await?;
         }
         let at = self.history.clock().now().max(ts.plus(MILLISECOND));
@@ -315,7 +310,7 @@ impl Ingress {
             self.carry_out_later(&own, &join).await?;
         }
         // A chat with an agent that they never spoke to stays empty.
-        if agent == self.agents.default_id() || !self.history.is_empty(&theirs).await? {
+        if agent == self.config.agents.default_id() || !self.history.is_empty(&theirs).await? {
             let origin = Origin {
                 chat: theirs.clone(),
                 channel: Channel::Http,

@@ -42,7 +42,7 @@ impl Ingress {
         let Some(owner) = self.owner(draft).await? else { return Ok(texts.no_memory_here().into()) };
         let overview = self.memory.overview(&owner).await?;
         let view = ListView { chat: &draft.chat, up_to, now: self.memory.now() };
-        if self.memory_is_on {
+        if self.config.memory_is_on {
             return Ok(list(&owner, &overview, &view, texts));
         }
         let is_empty = overview.kept.is_empty() && overview.undoable.is_empty();
@@ -90,11 +90,11 @@ impl Ingress {
         texts: &dyn Texts,
     ) -> Result<String, IngressError> {
         let Some(owner) = self.owner(draft).await?.filter(|owner| owner.person().is_some()) else {
-            return Ok(texts.time_zone_of_all(self.time_zone));
+            return Ok(texts.time_zone_of_all(self.config.time_zone));
         };
         let Some(typed) = typed else {
             let own = self.own_time_zone(draft, &owner).await?;
-            return Ok(texts.time_zone(own.unwrap_or(self.time_zone), own.is_some()));
+            return Ok(texts.time_zone(own.unwrap_or(self.config.time_zone), own.is_some()));
         };
         let Some(zone) = TimeZone::named(typed) else {
             return Ok(texts.no_such_time_zone(TimeZone::similar_to(typed)));
@@ -109,7 +109,7 @@ impl Ingress {
             Some(owner) if owner.person().is_some() => self.own_time_zone(draft, &owner).await?,
             _ => None,
         }
-        .unwrap_or(self.time_zone))
+        .unwrap_or(self.config.time_zone))
     }
 
     async fn own_time_zone(&self, draft: &Draft, owner: &Owner) -> Result<Option<TimeZone>, IngressError> {
@@ -139,14 +139,16 @@ impl Ingress {
         let owner = match owner {
             Some(Owner::Chat(chat)) => Some(Owner::Chat(self.history.first_name(&chat).await?)),
             // In a direct chat it is the Person already.
-            Some(Owner::User(person)) if self.dm_scope == DmScope::User && draft.chat.person().is_none() => {
+            Some(Owner::User(person))
+                if self.config.dm_scope == DmScope::User && draft.chat.person().is_none() =>
+            {
                 Some(Owner::User(self.people.person_of(&person).await?))
             }
             owner => owner,
         };
         Ok(match owner {
             Some(Owner::User(person)) => {
-                let agent = self.agents.profiled(self.agents.of_draft(draft));
+                let agent = self.config.agents.profiled(self.config.agents.of_draft(draft));
                 Some(Owner::of_person(agent, person))
             }
             owner => owner,

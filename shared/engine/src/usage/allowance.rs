@@ -32,7 +32,7 @@ pub struct UsageConfig {
     pub prices: Prices,
     /// `LIMITS`
     pub limits: Limits,
-    /// `ADMINS`: persons without limits.
+    /// `ADMINS`: persons without limits, by the ids that they have across channels.
     pub admins: Arc<[String]>,
 }
 

@@ -1,0 +1,56 @@
+//! The function of the API, at API Gateway or at a function URL that streams.
+
+use annals_core::settings::Env;
+use annals_engine::ingress::IngressConfig;
+use annals_engine::profiles::ProfilesSetting;
+use annals_engine::settings::{MemoryConfig, ViewConfig};
+use annals_io::clock::Clock;
+use annals_runtime::process::{FunctionError, Process};
+
+use crate::chat::Web;
+use crate::settings::{HttpConfig, HttpResponses};
+use crate::{Http, router};
+
+/// Settings of the function.
+pub struct Config {
+    http: HttpConfig,
+    responses: HttpResponses,
+    view: ViewConfig,
+    memory: MemoryConfig,
+    profiles: ProfilesSetting,
+    ingress: IngressConfig,
+}
+
+impl Config {
+    /// Reads the settings.
+    ///
+    /// # Errors
+    ///
+    /// A setting is missing or malformed.
+    pub fn from_env(env: Env<'_>, _: &Clock) -> Result<Self, FunctionError> {
+        let (http, memory) = (HttpConfig::deployed(env)?, MemoryConfig::from_env(env)?);
+        Ok(Self {
+            profiles: ProfilesSetting::from_env(env, &memory.agents, http.models.clone())?,
+            responses: HttpResponses::from_env(env)?,
+            view: ViewConfig::from_env(env)?,
+            ingress: IngressConfig::from_env(env)?,
+            http,
+            memory,
+        })
+    }
+}
+
+/// Serves the API.
+pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError> {
+    let Config { http, responses, view, memory, profiles, ingress } = config;
+    let profiles = process.profiles(&profiles).await?;
+    let ingress = process.ingress(ingress);
+    let web = Web::buffered(ingress.clone());
+    let Process { reporter, clock, .. } = process;
+    let http = Http::deployed(http, ingress, web, view, (memory, profiles), clock);
+    let router = reporter.of_router(router(http));
+    match responses {
+        HttpResponses::Buffered => lambda_http::run(router).await,
+        HttpResponses::Streaming => lambda_http::run_with_streaming_response(router).await,
+    }
+}
