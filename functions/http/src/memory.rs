@@ -44,7 +44,6 @@ pub(crate) struct OwnerQuery {
     /// `pending`, with an admin key and instead of an owner: the entries of all owners that wait for approval.
     state: Option<ListedState>,
     /// With `state`: the `after` of the page before.
-    #[param(min_length = 1)]
     after: Option<String>,
 }
 
