@@ -415,3 +415,18 @@ async fn an_administrator_may_approve_by_a_linked_identity() {
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     app.finish().await;
 }
+
+/// A link of `LINKS` is stored with the first direct message, and holds before.
+#[tokio::test]
+async fn an_administrator_may_approve_by_an_identity_of_links() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &asks(&json!("admins"))).set("GROUP_ACTIVATION", "always");
+    let app = app.set("ADMINS", "ada").set("DM_SCOPE", "user").set("LINKS", "ada,telegram-42").start().await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    say(&app, 43, 1, "Pay A1 back.").await;
+    say(&app, 43, 2, "/approve").await;
+    assert_eq!(shop.carried_out().len(), 0);
+    say(&app, 42, 3, "/approve").await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+    app.finish().await;
+}

@@ -451,6 +451,29 @@ async fn commands_act_here_too() {
     app.finish().await;
 }
 
+/// A client may send a request twice at once, and again when something has followed.
+#[tokio::test]
+async fn a_repeated_request_is_one_message_and_gets_the_same_reply() {
+    let app = TestApp::builder().model().start().await;
+    let m1 = user("m1", "hello");
+    let (first, second) = tokio::join!(say(&app, from_ref(&m1)), say(&app, from_ref(&m1)));
+    assert_eq!((told(&first), told(&second)), (told(&first), told(&first)));
+    let m2 = user("m2", "/new and now?");
+    for message in [&m2, &m2, &m1, &user("m3", "hm"), &m2] {
+        say(&app, from_ref(message)).await;
+    }
+    app.idle().await;
+    let lines = app.lines(ROOM).await;
+    let said: Vec<&str> = lines.iter().filter(|line| line.contains(" user")).map(String::as_str).collect();
+    assert_eq!(
+        said,
+        ["m1 user: hello", "m2/boundary user boundary: /new and now?", "m2 user: and now?", "m3 user: hm"]
+    );
+    assert_eq!(app.context_lines(ROOM).await.len(), 4);
+    assert_answered_once(&app.records(ROOM).await);
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
     let app = TestApp::start().await;

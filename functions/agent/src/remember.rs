@@ -22,10 +22,9 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
         view: agent.view,
         memory: agent.memory.clone(),
     };
-    let captured_to = lease.head.captured_to.as_ref();
     let mut timing = agent.recorder.begin(Step::Remember);
     let looked = tokio::select! {
-        looked = remembering.capture_ended(&lease.chat, records, captured_to, agent.clock.now()) => looked,
+        looked = remembering.capture_ended(lease, records, agent.clock.now()) => looked,
         () = agent.clock.sleep(CAPTURES_TIME) => {
             tracing::warn!("failed to capture an ended session in time; upkeep tries again");
             return uncaptured(records);

@@ -83,7 +83,7 @@ pub fn number(script: Script, place: u8, forms: Forms, content: Content) -> Opti
         })
     };
     let forms: Vec<StoredForm> = forms.iter().enumerate().filter_map(stored).collect();
-    let next = next_form(&forms, Some(made_at(content)), digest(content))?;
+    let next = next_form(&forms, Some(made_at(content)), &[digest(content).into()])?;
     Some(u8::try_from(next).unwrap_or(u8::MAX))
 }
 

@@ -20,6 +20,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_marks::LocalTime;
 use annals_core::time_zone::TimeZone;
 use annals_model::{Finish, Model, ModelError};
+use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
 use annals_store::memory::{Captured, Memory, MemoryError, Overview};
 use annals_store::people::{People, PeopleError};
@@ -80,19 +81,28 @@ struct Ended<'a> {
 }
 
 impl Remembering {
-    /// Captures the Sessions of `chat` that ended by `now` and come after `captured_to`. `records` are in order, and
+    /// Captures the Sessions of the chat of `lease` that ended by `now` and are not captured yet. `records` are in order, and
     /// start no later than the Session of the last run. Returns `None` if there are no such Sessions. With `MEMORY=off`
     /// they are only marked as captured, so that their content is not captured later either.
     pub async fn capture_ended(
         &self,
-        chat: &ChatKey,
+        lease: &Lease,
         records: &[Record],
-        captured_to: Option<&SortKey>,
         now: Timestamp,
     ) -> Result<Option<Looked>, RememberError> {
+        let Lease { chat, head, .. } = lease;
+        let captured_to = head.captured_to.as_ref();
         // Messages to a business do not enter memory.
-        let own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
+        let mut own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
         let policy = Policy { fresh: false, ..self.view.policy(0) };
+        let cut = ended(&own, captured_to, now, &policy).into_iter().next().filter(|_| self.view.fresh);
+        // A run has only read the last message of the Session.
+        if let Some((start, at)) = cut.and_then(|cut| Some((cut.start, cut.records.last()?.sent_at))) {
+            let mut whole = self.history.records_as_of(chat, head, &start, at, &policy).await?;
+            whole.retain(|record| record.line().is_none() && own.iter().all(|read| read.key != record.key));
+            own.extend(whole);
+            own.sort_by(|a, b| a.key.cmp(&b.key));
+        }
         let mut looked: Option<Looked> = None;
         for session in ended(&own, captured_to, now, &policy) {
             let entries = if self.memory.is_on { self.capture(chat, &session, &policy).await? } else { 0 };

@@ -151,7 +151,6 @@ impl Upkeep {
             Emptied::Until(next) => return Ok(Visited { next: Some(next), ..visited }),
             Emptied::Removed => return Ok(visited),
         }
-        let captured_to = lease.head.captured_to.as_ref();
         // The Session for which a capture failed is before the context.
         let from = lease.head.uncaptured_from.as_ref();
         let ContextRead { records, context } =
@@ -169,11 +168,7 @@ impl Upkeep {
         let is_used = self.access.persons.as_ref().is_none_or(|persons| {
             records.iter().any(|record| record.asks() || persons.contains(&record.sender()))
         });
-        let looked = if is_used {
-            remembering.capture_ended(&lease.chat, &records, captured_to, now).await
-        } else {
-            Ok(None)
-        };
+        let looked = if is_used { remembering.capture_ended(lease, &records, now).await } else { Ok(None) };
         // If the capture failed, the rest of the visit is done all the same.
         if let Ok(Some(looked)) = &looked {
             visited.captured = u32::try_from(looked.entries).unwrap_or(u32::MAX);

@@ -68,14 +68,18 @@ impl StoredMessage {
         self.records.iter().filter(is_form).max_by_key(|record| record.revision())
     }
 
+    /// Returns true if it was stored as a command.
+    fn is_command(&self) -> bool {
+        self.records.first().is_some_and(|first| {
+            first.key == self.base && matches!(first.kind(), Kind::Boundary | Kind::Notice)
+        })
+    }
+
     /// Returns true if it is a command that was answered, or that the chat's next turn will answer.
     fn is_answered_command(&self) -> bool {
         let notice = self.base.notice();
         let is_answer = |record: &Record| record.key == notice || record.covers().contains(&self.base);
-        self.records.first().is_some_and(|first| {
-            let is_command = matches!(first.kind(), Kind::Boundary | Kind::Notice);
-            first.key == self.base && is_command && (first.asks() || self.records.iter().any(is_answer))
-        })
+        self.is_command() && (self.records[0].asks() || self.records.iter().any(is_answer))
     }
 
     /// Returns the number of its next form, which the reply to that form has too.
@@ -117,7 +121,7 @@ impl Http {
         let Submitted { appended, id, may_be_stored } = if regenerates {
             request.regenerate(message_id.as_deref().unwrap_or(&last.id)).await?
         } else if last.role == Role::User {
-            request.append(user_id, &last).await?
+            request.append(user_id, &last, message_id.is_some()).await?
         } else {
             let awaited = Awaited::Reply(request.answer_approvals(user_id, &last).await?);
             let encoder = ChunkEncoder::new(last.id, &last.parts);
@@ -161,8 +165,9 @@ impl Http {
 }
 
 impl Request<'_> {
-    /// Appends a message: new, repeated or edited.
-    async fn append(&self, user_id: &str, message: &UiMessage) -> Result<Submitted, Failure> {
+    /// Appends a message: new, repeated or edited. `is_edit` is true if the client asks for a reply to the message as it is now,
+    /// which may be what it was: the AI SDK then names it in `messageId`.
+    async fn append(&self, user_id: &str, message: &UiMessage, is_edit: bool) -> Result<Submitted, Failure> {
         let id = if message.id.is_empty() { self.http.new_message_id()? } else { message_id(&message.id)? };
         let ingress = self.ingress();
         let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
@@ -171,20 +176,21 @@ impl Request<'_> {
         if let Some(time_zone) = message.metadata.time_zone() {
             draft.metadata.set_time_zone(time_zone);
         }
+        let is_command = command(&draft.parts).is_some();
         if ts != self.now {
             let stored = self.stored_from(draft.key().base()).await?;
-            if let Some(newest) = stored.newest(&id) {
+            let newest = stored.newest(&id).filter(|_| !(is_command && stored.is_command()));
+            if let Some(newest) = newest {
                 if newest.user_id != user_id {
                     return Err(Problem::not_the_author().into());
                 }
                 let is_same = newest.message.parts == message.parts;
-                if is_same && is_last(&self.read.context.messages, &id) {
+                if is_same && (!is_edit || is_last(&self.read.context.messages, &id)) {
                     return self.repeat(draft, newest).await;
                 }
                 return self.append_again(Draft { ts: self.now, ..draft }, &stored).await;
             }
         }
-        let is_command = command(&draft.parts).is_some();
         let submitted = Submitted::of(append(ingress, &draft, false).await?, draft);
         Ok(Submitted { may_be_stored: is_command || submitted.may_be_stored, ..submitted })
     }

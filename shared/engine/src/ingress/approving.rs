@@ -363,7 +363,9 @@ impl Ingress {
         }
         // A person of the API is named by the key, which the bare id does not tell.
         let identity = if by.channel.is_platform() { of_channel } else { by.sender() };
-        Ok(self.people.everybody(&identity).await?.iter().any(|identity| is_listed(identity)))
+        // A link of `LINKS` is stored with the first direct message.
+        let person = self.config.links.person_of(&identity).unwrap_or(&identity);
+        Ok(self.people.everybody(person).await?.iter().any(|identity| is_listed(identity)))
     }
 
     /// Returns the people whose messages the reply covers. A message belongs to the sender of its first form, even if

@@ -83,7 +83,7 @@ impl History {
     pub async fn append(&self, draft: &Draft) -> Result<Appended, HistoryError> {
         let (base, began) = (draft.key().base(), self.clock.now());
         let first = self.record_of(draft, draft.key(), 0);
-        let digest = item::content_digest(&first.message);
+        let digests = [item::content_digest(&first.message), item::digest_of_0_1(&first.message)];
         for _ in 0..MAX_ATTEMPTS {
             let archived = if self.retention.may_have_left(draft.ts, began) {
                 Box::pin(self.archived_message(&draft.chat, &base)).await?
@@ -109,7 +109,7 @@ impl History {
             forms.extend(later.map(Form::of_record));
             let has_later = existing.revisions > 0 || !archived.records.is_empty();
             let Some(anchored) =
-                Box::pin(self.append_revision(draft, &first, &digest, (forms, has_later), existing.anchor))
+                Box::pin(self.append_revision(draft, &first, &digests, (forms, has_later), existing.anchor))
                     .await?
             else {
                 return Ok(Appended { base, outcome: Outcome::Duplicate });
@@ -175,7 +175,7 @@ impl History {
         &self,
         draft: &Draft,
         first: &Record,
-        digest: &str,
+        digests: &[String],
         (known, has_later): (Vec<Form>, bool),
         anchor: Anchor,
     ) -> Result<Option<(Anchored, u32)>, HistoryError> {
@@ -187,7 +187,7 @@ impl History {
         let is_stored =
             |forms: &[Form]| draft.form_ts_is_exact && forms.iter().any(|form| form.made_at == draft.form_ts);
         while !is_stored(&forms)
-            && let Some(next) = next_form(&forms, draft.form_ts, digest)
+            && let Some(next) = next_form(&forms, draft.form_ts, digests)
         {
             let revision = self.record_of(draft, base.revision(next), next);
             let anchor = Anchor { revisions: anchor.revisions.map(|_| next), ..anchor.clone() };

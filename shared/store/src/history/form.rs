@@ -40,11 +40,11 @@ impl Form {
     }
 }
 
-/// Returns the number of a form with this content that is appended to `forms`, all that are stored of a message, the
+/// Returns the number of a form with this content, by any of its `digests`, that is appended to `forms`, all that are stored of a message, the
 /// first form first; `None` if it is one of them.
-pub fn next_form(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> Option<u32> {
+pub fn next_form(forms: &[Form], form_ts: Option<Timestamp>, digests: &[String]) -> Option<u32> {
     let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
-    (!is_known(forms, form_ts, digest)).then_some(next)
+    (!is_known(forms, form_ts, digests)).then_some(next)
 }
 
 impl History {
@@ -83,8 +83,8 @@ pub(super) fn is_later_form(record: &Record) -> bool {
 
 /// Returns true if a form is stored already: the newest has the same content, or the platform sent this very form
 /// before.
-fn is_known(forms: &[Form], form_ts: Option<Timestamp>, digest: &str) -> bool {
-    let same = |form: &Form| form.digest.as_deref() == Some(digest);
+fn is_known(forms: &[Form], form_ts: Option<Timestamp>, digests: &[String]) -> bool {
+    let same = |form: &Form| form.digest.as_ref().is_some_and(|digest| digests.contains(digest));
     let Some(form_ts) = form_ts else {
         return forms.iter().max_by_key(|form| form.revision).is_some_and(same);
     };

@@ -234,10 +234,20 @@ fn name_of_fault(error: &serde_path_to_error::Error<serde_json::Error>) -> Strin
     }
 }
 
-/// Returns the digest by which two forms of a message differ: SHA-256 over role and parts, in hex.
+/// Returns the digest by which two forms of a message differ: SHA-256 over role and parts, in hex, whatever the order of keys.
 pub(crate) fn content_digest(message: &UiMessage) -> String {
-    let content = serde_json::json!([message.role, message.parts]).to_string();
-    hex::encode(digest::digest(&digest::SHA256, content.as_bytes()))
+    let mut content = serde_json::json!([message.role, message.parts]);
+    content.sort_all_objects();
+    sha256(&content)
+}
+
+/// Returns the digest that version 0.1 stored with a large message: over the keys in the order in which they came.
+pub(crate) fn digest_of_0_1(message: &UiMessage) -> String {
+    sha256(&serde_json::json!([message.role, message.parts]))
+}
+
+fn sha256(content: &Value) -> String {
+    hex::encode(digest::digest(&digest::SHA256, content.to_string().as_bytes()))
 }
 
 /// Returns the [`content_digest`] of the message in `item`.

@@ -294,6 +294,26 @@ fn a_long_trace_is_stored_without_its_last_steps() {
     assert_eq!(u32::try_from(read.spans.len()).unwrap() + read.dropped, 200);
 }
 
+/// The order of keys is no difference, and the digest of a large message of version 0.1 still holds.
+#[test]
+fn the_digest_of_content_is_that_of_its_values() {
+    let message = |part: &str| -> UiMessage {
+        serde_json::from_str(&format!(r#"{{"id": "1", "role": "user", "parts": [{part}]}}"#)).unwrap()
+    };
+    let sent = message(r#"{"type": "text", "text": "hi", "data": {"b": 1, "a": 2}}"#);
+    let same = message(r#"{"data": {"a": 2, "b": 1}, "text": "hi", "type": "text"}"#);
+    let other = message(r#"{"type": "text", "text": "hi", "data": {"b": 2, "a": 1}}"#);
+    assert_eq!(content_digest(&sent), content_digest(&same));
+    assert_ne!(content_digest(&sent), content_digest(&other));
+    let of_0_1 =
+        serde_json::json!(["user", [{"type": "text", "text": "hi", "data": {"b": 1, "a": 2}}]]).to_string();
+    let of_0_1 = hex::encode(digest::digest(&digest::SHA256, of_0_1.as_bytes()));
+    assert_eq!(digest_of_0_1(&sent), of_0_1);
+    let stored = super::super::form::Form { made_at: None, revision: 0, digest: Some(of_0_1) };
+    let digests = [content_digest(&sent), digest_of_0_1(&sent)];
+    assert_eq!(super::super::form::next_form(&[stored], None, &digests), None);
+}
+
 #[test]
 fn an_unreadable_item_is_an_error_that_names_the_attribute() {
     let fault = |changed: &[(&str, Value)], removed: &str| {
