@@ -42,27 +42,23 @@ const HOST: Setting = Setting::new(
 );
 const PORT: Setting =
     Setting::new("ANNALS_PORT", "3000", "local only: 0 to 65535; `0` picks a free one and prints it");
-const USER: Setting = Setting::new(
-    "ANNALS_USER",
-    "local",
-    "local only: the person at the terminal, unless `chat --user NAME` names one",
-);
+const USER: Setting =
+    Setting::new("ANNALS_USER", "local", "local only: the person at the terminal, as `chat --user NAME`");
 
 pub(crate) const URL: Setting = Setting::described(
     "ANNALS_URL",
     "this machine",
-    "local only: the `http` or `https` URL of the program or stack that `chat`, `chats`, `tail`, `search`, `history`, `context`, \
-     `archive`, `export` and `memory` ask; so does `--url`",
+    "local only: the URL of the program or stack that the commands of the [terminal](guide.md#the-terminal) ask, as \
+     `--url`",
 );
 pub(crate) const KEY: Setting = Setting::optional(
     "ANNALS_KEY",
-    "local only: the secret of one of the `HTTP_API_KEYS` there, for `ANNALS_URL`. `--key` gives it, too, but shows it in the list of \
+    "local only: the secret of one of the `HTTP_API_KEYS` there. `--key` gives it, too, but shows it in the list of \
      processes",
 );
 pub(crate) const PROFILE: Setting = Setting::optional(
     "ANNALS_PROFILE",
-    "local only: a name in `annals/profiles.json` of your configuration folder, instead of `ANNALS_URL` and `ANNALS_KEY`; so does \
-     `--profile`",
+    "local only: a name in `annals/profiles.json` of your configuration folder, in place of both, as `--profile`",
 );
 
 /// API key if no platform is set up: name `dev`, admin.

@@ -11,20 +11,18 @@ pub const SETTINGS: [Setting; 5] = [
     Setting::described(
         API_KEYS,
         "locally `dev:dev:admin`, with a platform set up `dev:<the key in .annals/api-key>:admin`; required deployed",
-        "comma-separated `name:secret` or `name:secret:admin`; names and secrets are unique, no `/` in names. Deployed, or \
-         with `ANNALS_HOST` outside loopback, a secret has at least 16 characters: `openssl rand -hex 32`. Errors name an \
-         entry by its number",
+        "comma-separated `name:secret` or `name:secret:admin`; no `/` in names. Deployed, or with `ANNALS_HOST` \
+         outside loopback, a secret has at least 16 characters: `openssl rand -hex 32`",
     ),
     Setting::optional(
         ORIGINS,
-        "`*`, or comma-separated origins such as `https://app.example.com`, in lower case, without a path: whose pages may \
-         call the HTTP API. Locally `*` needs your own `HTTP_API_KEYS`",
+        "`*`, or comma-separated origins such as `https://app.example.com`, whose pages may call the HTTP API. \
+         Locally `*` needs your own `HTTP_API_KEYS`",
     ),
     Setting::optional(
         RATE,
-        "`<requests a second>` or `<requests a second>:<burst>`, such as `10`, `0.5`, `10:50`, for one key in one process. \
-         Default burst: the rate, rounded up. Deployed, each environment of the function counts for itself; `ApiRateLimit` \
-         of the stack bounds all",
+        "`<requests a second>` or `<requests a second>:<burst>`, such as `10`, `0.5`, `10:50`, for one key in one \
+         process. Deployed, each environment counts for itself; `ApiRateLimit` of the stack bounds all",
     ),
     CONSOLE,
     HTTP_RESPONSES,

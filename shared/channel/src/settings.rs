@@ -44,21 +44,19 @@ const AGENT_ID: Setting = Setting::new(
 const AGENTS: Setting = Setting::described(
     "AGENTS",
     "one agent",
-    "JSON rules by `channel`, `chat`, `person` and `key` that choose an `agent` of `AGENTS_FOLDER`; the first that matches \
-     holds, and without one the default agent answers: `[{\"agent\": \"support\", \"channel\": \"telegram\"}]`. \
+    "JSON rules that choose an `agent` of `AGENTS_FOLDER`: `[{\"agent\": \"support\", \"channel\": \"telegram\"}]`. \
      [Several agents](guide.md#several-agents)",
 );
 const LANGUAGE: Setting = Setting::new(
     "LANGUAGE",
     "auto",
-    "`auto`, `en`, `zh`: the language of the bot's own texts. `auto`: each person's, by their Telegram or Discord, their \
-     browser, or the script of what they write. A list of locales, as desktops set it (`en_GB:en`), is `auto`",
+    "`auto` (each person's), `en`, `zh`: the language of the bot's own texts. A list of locales, as desktops set it \
+     (`en_GB:en`), is `auto`",
 );
 const TIME_ZONE: Setting = Setting::new(
     "TIME_ZONE",
     "UTC",
-    "a zone of the IANA database, such as `Asia/Shanghai`: the one in which the model is told times, except to people who \
-     have their own",
+    "an IANA zone, such as `Asia/Shanghai`, for the times that the model is told; people may have one of their own",
 );
 const GROUP_ACTIVATION: Setting = Setting::new(
     "GROUP_ACTIVATION",
@@ -68,15 +66,14 @@ const GROUP_ACTIVATION: Setting = Setting::new(
 const DM_SCOPE: Setting = Setting::new(
     "DM_SCOPE",
     "chat",
-    "`chat`: a private chat has its own history. `user`: it is the person's direct chat, \
-     `agent:<AGENT_ID>:user:telegram-<id>` or `…:user:lark-<open_id>`; on Discord it always is",
+    "`chat`: a private chat has its own history. `user`: it is the [person's direct \
+     chat](guide.md#one-person-in-several-channels); on Discord it always is",
 );
 const LINKS: Setting = Setting::described(
     "LINKS",
     "no one",
-    "identities of one person, comma-separated, and groups of them separated by semicolons: \
-     `ada,telegram-42,lark-ou_ada;bo,telegram-43`. The first one's chat is the person's. Only with `DM_SCOPE=user`: \
-     [guide](guide.md#one-person-in-several-channels)",
+    "with `DM_SCOPE=user`: identities of one person, comma-separated, the one whose chat it is first; persons \
+     separated by semicolons: `ada,telegram-42,lark-ou_ada;bo,telegram-43`",
 );
 const ALLOW_FROM: &str = "ALLOW_FROM";
 const ALLOW_CHATS: &str = "ALLOW_CHATS";
@@ -88,12 +85,12 @@ const STREAM_REPLIES: Setting = Setting::new(
 const DELIVERY_PACING: Setting = Setting::new(
     "DELIVERY_PACING",
     "true",
-    "`true` keeps to the platforms' [rates](channels.md#telegram-and-lark-compared); `false` leaves that to their 429s",
+    "`true` keeps to the platforms' [rates](channels.md#telegram-and-lark-compared); `false` does not",
 );
 const AGENT_MAXIMUM_TURNS: Setting = Setting::new(
     "AGENT_MAXIMUM_TURNS",
     "0",
-    "deployed only, set by `AgentMaximumTurns`: the number of environments that share the bot's rate; with `0` each may \
+    "deployed only, set by `AgentMaximumTurns`: the number of environments that share the bot's rate; `0`: each may \
      use all of it",
 );
 

@@ -11,10 +11,9 @@ use crate::settings::{ConfigError, Env, Setting};
 /// `LIMITS`
 pub const LIMITS: Setting = Setting::optional(
     "LIMITS",
-    "comma-separated `who=amount`. Who: `person`, `chat` or `key` (each one), or one of them by name (`person:telegram-42`, \
-     `chat:telegram:chat:-7`, `key:shop`), whose limit replaces that of each. Amount: `200000 tokens/day`, or \
-     `5.00 cost/day` in the currency of `MODEL_PRICES`, which must be set then. A day is one of UTC. \
-     [Limits on usage](guide.md#limits-on-usage)",
+    "comma-separated `who=amount`. Who: `person`, `chat` or `key` (each one), or one by name (`person:telegram-42`, \
+     `chat:telegram:chat:-7`, `key:shop`). Amount: `200000 tokens/day`, or `5.00 cost/day` by `MODEL_PRICES`. [Limits \
+     on usage](guide.md#limits-on-usage)",
 );
 
 /// Share of a limit from which people are told how much they have used, in percent.

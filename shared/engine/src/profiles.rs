@@ -12,8 +12,8 @@ use annals_model::ModelChoice;
 pub const AGENTS_FOLDER: Setting = Setting::described(
     "AGENTS_FOLDER",
     "`agents`; deployed none",
-    "the folder of the agents that `AGENTS` names, or deployed `s3://<bucket>/<prefix>`: in it a folder for each agent, with \
-     `Agent.md` and `skills/<name>/SKILL.md`, read at start. An error names file and line",
+    "the folder of the [agents](guide.md#several-agents) that `AGENTS` names, or deployed `s3://<bucket>/<prefix>`; \
+     read at start",
 );
 
 /// The place of the profiles, and their agents.

@@ -37,18 +37,14 @@ pub const SETTINGS: [Setting; 11] = [
     LIMITS,
 ];
 
-const SESSION_MODE: Setting = Setting::new(
-    "SESSION_MODE",
-    "stable",
-    "`stable`, `fresh`: under `fresh` every message starts its own session",
-);
+const SESSION_MODE: Setting =
+    Setting::new("SESSION_MODE", "stable", "`stable`, or `fresh`: every message starts its own session");
 const CONTEXT_WINDOW: Setting =
     Setting::new("CONTEXT_WINDOW", "128000", "tokens, over 0: what the model takes");
 const COMPACT_THRESHOLD: Setting = Setting::new(
     "COMPACT_THRESHOLD",
     "0.8",
-    "over 0, at most 1: the share of the window that system part and messages may take; what exceeds it is compacted \
-     before the turn",
+    "over 0, at most 1: the share of the window above which older messages are compacted before a turn",
 );
 const KEEP_RECENT: Setting = Setting::new(
     "KEEP_RECENT",
@@ -58,14 +54,14 @@ const KEEP_RECENT: Setting = Setting::new(
 const MEMORY: Setting = Setting::new(
     "MEMORY",
     "on",
-    "`on`, `off`. `off` captures nothing (later neither), recalls nothing, offers no memory tools and lets the model search the \
-     chat's history only since the session's start; `/memory`, `/forget` and `/v1/memory` still show and delete entries",
+    "`on`, `off`. `off` captures and recalls nothing, offers no memory tools, and the model searches only the \
+     session; `/memory`, `/forget` and `/v1/memory` still show and delete entries",
 );
 const MEMORY_APPROVAL: Setting = Setting::new(
     "MEMORY_APPROVAL",
     "off",
-    "`off`, `on`. Under `on` the model is not given an entry that it made until an administrator approves it, in the console or \
-     by `POST /v1/memory/{id}/approve`",
+    "`off`, or `on`: an admin approves each entry, in the console or by `POST /v1/memory/{id}/approve`, before the \
+     model is given it",
 );
 const CAPTURE_GROUP_MEMORY: Setting = Setting::new(
     "CAPTURE_GROUP_MEMORY",
@@ -75,8 +71,8 @@ const CAPTURE_GROUP_MEMORY: Setting = Setting::new(
 const REPLY_QUIET: Setting = Setting::new(
     "REPLY_QUIET",
     "1s",
-    "a duration, at most `10s`: how long a platform's chat must be quiet before it is answered, at most five times \
-     that in all; `0` does not wait",
+    "a duration, at most `10s`: how long a platform's chat must be quiet before it is answered (at most five times \
+     that); `0` does not wait",
 );
 
 /// Reads `REPLY_QUIET`: time without new messages after which a platform's chat is answered. Zero answers at

@@ -9,8 +9,8 @@ use super::answer::Usage;
 /// `MODEL_PRICES`
 pub const MODEL_PRICES: Setting = Setting::optional(
     "MODEL_PRICES",
-    "comma-separated `model=input/output` or `model=input/output/cached`, each per million tokens, in one currency of your \
-     own: `openai:gpt-4.1-mini=0.4/1.6/0.1`. Without `cached`, cached tokens cost what input costs",
+    "comma-separated `model=input/output` or `model=input/output/cached`, per million tokens, in one currency: \
+     `openai:gpt-4.1-mini=0.4/1.6/0.1`",
 );
 
 /// The price of one model, per million tokens.

@@ -31,8 +31,8 @@ pub const SETTINGS: [Setting; 10] = [
     ),
     Setting::optional(
         FIRST.api_key,
-        "text without white space. `openai:` and `anthropic:` need this or `MODEL_BASE_URL`. `bedrock:` signs as the \
-         process's role, or uses a Bedrock API key",
+        "`openai:` and `anthropic:` need this or `MODEL_BASE_URL`. `bedrock:` signs as the process's role, or uses a \
+         Bedrock API key",
     ),
     MODEL_PROMPT_CACHE,
     Setting::optional(FALLBACK.model, "as `MODEL`: asked if `MODEL` fails for good within a run"),
@@ -52,8 +52,8 @@ const MODELS: &str = "MODELS";
 const MODEL_PROMPT_CACHE: Setting = Setting::described(
     "MODEL_PROMPT_CACHE",
     "`true` for `anthropic:`, `false` for `bedrock:`",
-    "`true`, `false`: marks where the provider may cache a request. Only some Bedrock models take it (Claude from 3.5 v2 \
-     on, Nova). Anthropic charges a quarter more to write the cache, a tenth to read it. OpenAI caches unasked",
+    "`true`, `false`: marks where the provider may cache a request. Only some Bedrock models take it (Claude from 3.5 \
+     v2 on, Nova). OpenAI caches unasked",
 );
 const MODEL_VISION: Setting = Setting::new(
     "MODEL_VISION",

@@ -26,9 +26,8 @@ use serde_json::Value;
 /// The setting that names the secrets.
 pub const SETTINGS: [Setting; 1] = [Setting::optional(
     VARIABLE,
-    "deployed only: names or ARNs of Secrets Manager secrets, comma-separated, each a JSON object of setting names and \
-     strings; read once at start; set by the template. A variable that is set wins; two secrets with different values for \
-     one name are an error",
+    "deployed only, set by the template: names or ARNs of Secrets Manager secrets, comma-separated, each a JSON \
+     object of setting names and strings; read once at start. A variable that is set wins",
 )];
 
 const VARIABLE: &str = "ANNALS_SECRETS";

@@ -52,7 +52,7 @@ pub const SETTINGS: [Setting; 3] = [
         FILTER,
         "`info` deployed; locally `warn`, and `info` for Annals, on standard error",
         "levels of logs, comma-separated: one for all and others by the start of a target, such as \
-         `warn,annals_engine=debug`; an invalid list counts as not set",
+         `warn,annals_engine=debug`",
     ),
 ];
 

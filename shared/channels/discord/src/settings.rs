@@ -17,8 +17,8 @@ pub const SETTINGS: [Setting; 4] = [
     Setting::optional(PUBLIC_KEY, "the application's public key: 64 hexadecimal digits"),
     Setting::optional(
         BOT_TOKEN,
-        "the bot's token, only with the two above. Without it the bot answers commands for 15 minutes each, and reads no \
-         messages: [channels](channels.md#discord)",
+        "the bot's token, only with the two above. Without it the bot answers commands alone: \
+         [channels](channels.md#discord)",
     ),
     API_BASE,
 ];

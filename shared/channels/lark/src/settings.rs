@@ -32,8 +32,8 @@ const API_BASE: Setting = Setting::new(
 const GROUP_CONTEXT: Setting = Setting::new(
     "LARK_GROUP_CONTEXT",
     "25",
-    "a whole number: how many of the newest messages of a Lark group or thread are fetched before the bot answers there; \
-     `0` fetches none",
+    "how many of the newest messages of a Lark group or thread are fetched before the bot answers there; `0` fetches \
+     none",
 );
 
 /// Secrets and settings of Lark.

@@ -8,8 +8,8 @@ use secrecy::SecretString;
 pub const SETTINGS: [Setting; 3] = [
     Setting::optional(
         TOKEN,
-        "both or neither: starts with the bot's number and `:`. Neither: locally the outbox, with `dev-telegram-secret` or \
-         the data directory's key; deployed, no Telegram",
+        "both or neither. Neither: locally the outbox, with `dev-telegram-secret` or the data directory's key; \
+         deployed, no Telegram",
     ),
     Setting::optional(SECRET, "1 to 256 of `A-Z a-z 0-9 _ -`"),
     API_BASE,

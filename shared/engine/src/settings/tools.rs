@@ -20,8 +20,7 @@ use serde_json::{Map, Value};
 pub const SETTINGS: [Setting; 2] = [
     Setting::optional(
         VARIABLE,
-        "a JSON document: [guide](guide.md#tools-and-approvals). Deployed also `s3://<bucket>/<key>`, read at start. \
-         Unknown keys, a `command` and an unset `${NAME}` are errors that name the path",
+        "a JSON document: [guide](guide.md#tools-and-approvals). Deployed also `s3://<bucket>/<key>`, read at start",
     ),
     Setting::optional(
         ADMINS,
