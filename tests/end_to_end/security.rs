@@ -1,5 +1,5 @@
 //! `OpenClaw`'s 170 published [advisories], as of 2026-06-25, by classes of faults, and the tests that hold each class here.
-//! A test checks that they exist. `SECURITY.md` names the classes that do not apply.
+//! A test checks that they exist. `SECURITY.md` sums up the classes that do not apply.
 //!
 //! [advisories]: https://github.com/openclaw/openclaw/security/advisories
 
