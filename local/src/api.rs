@@ -17,6 +17,7 @@ use annals_http::settings::{ApiKey, CorsOrigins, api_keys};
 use annals_http::{Http, random_id};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
+use annals_io::tls;
 use annals_store::settings::retention;
 use anyhow::Context;
 use axum::Router;
@@ -95,7 +96,7 @@ impl Api {
         key_name: String,
         url_name: String,
     ) -> anyhow::Result<Self> {
-        let client = reqwest::Client::builder().connect_timeout(PATIENCE).read_timeout(PATIENCE).build()?;
+        let client = tls::client().connect_timeout(PATIENCE).read_timeout(PATIENCE).build()?;
         let base = base.trim_end_matches('/').to_owned();
         Ok(Self { transport: Transport::Network { client, base, key_name, url_name }, key })
     }
@@ -221,7 +222,7 @@ impl Api {
     ) -> anyhow::Result<Response> {
         let (client, base) = match &self.transport {
             Transport::Network { client, base, .. } => (client.clone(), base.as_str()),
-            Transport::Here(_) => (reqwest::Client::new(), "http://localhost"),
+            Transport::Here(_) => (tls::loopback_client().build()?, "http://localhost"),
         };
         let request = client
             .request(method, format!("{base}{path_and_query}"))

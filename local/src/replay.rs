@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use annals_channel::local::Replayed;
 use annals_io::clock::Clock;
+use annals_io::tls;
 use anyhow::{Context, bail};
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -42,7 +43,7 @@ pub async fn replay(
         !files.is_empty(),
         "there is no .json file in what was given (folders inside a folder are not looked into)"
     );
-    let client = reqwest::Client::builder().timeout(Duration::from_mins(1)).build()?;
+    let client = tls::loopback_client().timeout(Duration::from_mins(1)).build()?;
     let (mut accepted, mut refused, mut failed, mut skipped) = (0, 0, 0, 0);
     let (mut forged, mut unfit) = (0, 0);
     let mut progress = Progress::new("replay", "bodies", Some(files.len() as u64), clock);

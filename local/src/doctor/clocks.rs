@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
+use annals_io::tls;
 use aws_config::SdkConfig;
 use reqwest::{Client, Url};
 
@@ -24,7 +25,7 @@ pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clo
     let channels = settings.channels.iter().filter_map(|(_, channel)| channel.as_ref()?.api_base());
     services.extend(channels.map(str::to_owned));
     services.extend(settings.model.valid().and_then(address));
-    let Ok(client) = Client::builder().timeout(Duration::from_secs(10)).build() else {
+    let Ok(client) = tls::client().timeout(Duration::from_secs(10)).build() else {
         return vec![Finding::fault("clock", Words::NoHttpClient)];
     };
     let mut findings = Vec::new();

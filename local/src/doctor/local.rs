@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
+use annals_io::tls;
 use annals_store::settings::retention;
 
 use super::{disk, stack};
@@ -67,7 +68,7 @@ pub(super) async fn program(env: Env<'_>) -> Finding {
         return Finding::none("program", Words::ProgramInvalid);
     };
     let base = format!("http://{}", SocketAddr::new(config.host, config.port));
-    let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).build();
+    let client = tls::loopback_client().timeout(Duration::from_secs(5)).build();
     let answer = async { client?.get(format!("{base}/health")).send().await };
     match answer.await {
         Ok(answer) if answer.status().is_success() && is_worked_on(&config.data_dir) => {

@@ -3,6 +3,7 @@
 use annals_channel::finding::{Finding, Words};
 use std::time::Duration;
 
+use annals_io::tls;
 use annals_model::{HostedModel, ModelChoice, ModelSettings};
 use secrecy::ExposeSecret;
 
@@ -77,7 +78,7 @@ async fn list(
     settings: &ModelSettings,
     model: &HostedModel,
 ) -> reqwest::Result<(u16, Vec<String>)> {
-    let client = reqwest::Client::builder().timeout(Duration::from_secs(20)).build()?;
+    let client = tls::client().timeout(Duration::from_secs(20)).build()?;
     let mut request = client.get(model.models_url(base));
     if let Some(key) = &settings.api_key {
         for (name, value) in model.headers(key.expose_secret()) {

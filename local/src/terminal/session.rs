@@ -8,6 +8,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::UiMessage;
 use annals_core::texts::{TerminalText, Texts};
 use annals_io::clock::Clock;
+use annals_io::tls;
 use anyhow::{Context, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::{RequestBuilder, Response, StatusCode};
@@ -56,7 +57,7 @@ struct OwnProgram {
 impl Session {
     pub(super) async fn open(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
         // The program is on this machine, so no proxy is used.
-        let http = reqwest::Client::builder().no_proxy();
+        let http = tls::loopback_client().no_proxy();
         #[cfg(unix)]
         let http = http.unix_socket(endpoint::socket(&config.data_dir));
         let http = http.build()?;

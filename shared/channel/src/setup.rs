@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use annals_core::settings::Env;
+use annals_io::tls;
 use futures::future::LocalBoxFuture;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
@@ -73,7 +74,7 @@ pub trait Vault {
 /// Returns a client for a probe of a webhook.
 pub fn prober() -> reqwest::Result<Client> {
     // The time in which a function starts and answers.
-    Client::builder().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()
+    tls::client().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()
 }
 
 /// Reason why a probe failed.

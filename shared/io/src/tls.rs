@@ -24,6 +24,11 @@ pub fn client() -> ClientBuilder {
     }
 }
 
+/// Returns a builder of a client for a program on this machine, without TLS: it reads no certificates, and trusts none.
+pub fn loopback_client() -> ClientBuilder {
+    Client::builder().tls_certs_only([])
+}
+
 /// Reads the certificates now, on another thread, for a function whose first request needs them. During start-up a
 /// function has full processors and mostly waits; during a request it has a share by its memory.
 pub fn warm() {

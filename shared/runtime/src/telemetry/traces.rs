@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use annals_core::settings::{ConfigError, Env};
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
-use annals_io::random;
+use annals_io::{random, tls};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -116,7 +116,7 @@ impl Traces {
                 url: format!("{}/v1/traces", endpoint.trim_end_matches('/')),
                 service: service.unwrap_or_else(|| "annals".into()),
                 headers: OnceLock::new(),
-                http: Connection::new(|| reqwest::Client::builder().timeout(TIMEOUT).build()),
+                http: Connection::new(|| tls::client().timeout(TIMEOUT).build()),
                 ended: Mutex::default(),
             })
         }))
