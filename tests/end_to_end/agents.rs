@@ -305,7 +305,7 @@ async fn a_person_is_linked_forgotten_and_exported_with_every_agent() {
         (StatusCode::OK, &json!(2)),
         "{erased:?}"
     );
-    let stores = app.stores().await;
+    let stores = app.stores();
     let table = annals_local::stores::TABLE;
     let items = stores.dynamodb.scan().table_name(table).send().await.unwrap().items.unwrap_or_default();
     for word in ["Kettle", "Teapot", "user:ada", "telegram-42"] {

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use annals_channel_lark::local::DEV_TOKEN as DEV_LARK_TOKEN;
@@ -11,10 +12,9 @@ use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_local::config::LocalConfig;
-use annals_local::histories::open_history;
 use annals_local::program::Program;
 use annals_local::queue::LocalQueue;
-use annals_local::stores::{REGION, Stores, TABLE};
+use annals_local::stores::{BUCKET, REGION, Stores, TABLE};
 use annals_store::history::History;
 use annals_store::settings::retention;
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
@@ -30,7 +30,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::openapi;
@@ -61,7 +61,8 @@ pub(crate) struct TestApp {
     model: Option<ModelApi>,
     http: reqwest::Client,
     running: Option<Running>,
-    stores: OnceCell<Stores>,
+    /// The program's, past any proxy.
+    stores: Option<Stores>,
     /// The proxies in front of DynamoDB and S3, and the others.
     proxies: Vec<FaultProxy>,
     refusals_are_fine: bool,
@@ -188,9 +189,9 @@ impl Builder {
             clock,
             telegram,
             model,
-            http: reqwest::Client::new(),
+            http: loopback_client(),
             running: None,
-            stores: OnceCell::new(),
+            stores: None,
             proxies,
             refusals_are_fine,
             is_finished: false,
@@ -229,11 +230,17 @@ impl TestApp {
             [dynamodb, s3, ..] => Some([dynamodb, s3].map(|proxy| proxy.url().to_owned())),
             _ => None,
         };
-        let started = Program::start_through(config, clock, move |stores| match &proxied {
-            Some(urls) => clients_of(stores, urls),
-            None => stores,
+        let opened = Arc::new(OnceLock::new());
+        let kept = Arc::clone(&opened);
+        let started = Program::start_through(config, clock, move |stores| {
+            kept.set(stores.clone()).unwrap();
+            match &proxied {
+                Some(urls) => clients_of(stores, urls),
+                None => stores,
+            }
         });
         let program = runtime.spawn(started).await.unwrap().unwrap();
+        self.stores = opened.get().cloned();
         let base = format!("http://{}", program.address().unwrap());
         let (shutdown, is_shut_down) = oneshot::channel();
         let served = runtime.spawn(program.serve(async { drop(is_shut_down.await) }));
@@ -249,7 +256,6 @@ impl TestApp {
     /// Starts the program again with a clock that shows another time.
     pub(crate) async fn restart_at(&mut self, now: Timestamp) {
         self.clock = Clock::manual(now);
-        self.stores = OnceCell::new();
         self.restart().await;
     }
 
@@ -263,7 +269,7 @@ impl TestApp {
     pub(crate) async fn stop(&mut self) {
         let Some(Running { runtime, shutdown, served, .. }) = self.running.take() else { return };
         // An idle connection would hold the server open.
-        self.http = reqwest::Client::new();
+        self.http = loopback_client();
         let _ = shutdown.send(());
         served.await.unwrap().unwrap();
         tokio::task::spawn_blocking(move || runtime.shutdown_timeout(Duration::from_secs(10))).await.unwrap();
@@ -533,36 +539,37 @@ impl TestApp {
 
     /// Returns the records of `chat_key` as stored in the table, in order.
     pub(crate) async fn records(&self, chat_key: &str) -> Vec<Record> {
-        self.open_history().await.range(&chat_key.parse().unwrap(), None).await.unwrap()
+        self.open_history().range(&chat_key.parse().unwrap(), None).await.unwrap()
     }
 
-    /// Opens the histories while the program runs.
-    pub(crate) async fn open_history(&self) -> History {
-        let settings = &self.settings;
+    /// Returns the histories, without what the program remembers.
+    pub(crate) fn open_history(&self) -> History {
+        let (settings, stores) = (&self.settings, self.stores());
         let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
-        open_history(self.data_dir(), retention, self.clock.clone()).await.unwrap()
+        let (dynamodb, s3) = (stores.dynamodb.clone(), stores.s3.clone());
+        History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), self.clock.clone(), retention)
     }
 
-    /// Opens the stores while the program runs.
-    pub(crate) async fn stores(&self) -> &Stores {
-        self.stores.get_or_init(async || Stores::open(self.data_dir()).await.unwrap()).await
+    /// Returns the stores of the program, which are there when it has stopped, too.
+    pub(crate) fn stores(&self) -> &Stores {
+        self.stores.as_ref().unwrap()
     }
 
     /// Counts the items of any kind in the partition of `chat_key`.
     pub(crate) async fn items(&self, chat_key: &str) -> usize {
-        let stores = self.stores().await;
+        let stores = self.stores();
         let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
         items.iter().filter(|item| item["pk"].as_s().is_ok_and(|pk| pk == chat_key)).count()
     }
 
     /// Deletes the record like the table's TTL.
     pub(crate) async fn expire(&self, record: &Record) {
-        let stores = self.stores().await;
+        let stores = self.stores();
         world::expire(stores, record).await;
     }
 
     pub(crate) async fn archive_everything(&self, chat_key: &str) {
-        world::archive_everything(&self.open_history().await, &chat_key.parse().unwrap()).await;
+        world::archive_everything(&self.open_history(), &chat_key.parse().unwrap()).await;
     }
 
     /// Archives the chat, lets its records expire and deletes them like the table's TTL.
@@ -576,7 +583,7 @@ impl TestApp {
 
     /// Waits until no turn is left in the queue's table.
     pub(crate) async fn idle(&self) {
-        let stores = self.stores().await;
+        let stores = self.stores();
         wait_until("the queue is empty", async || {
             let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), self.clock.clone()).await.unwrap();
             queue.pending().is_empty()
@@ -654,6 +661,11 @@ fn clients_of(mut stores: Stores, [dynamodb, s3]: &[String; 2]) -> Stores {
         .retry_config(retries);
     stores.s3 = aws_sdk_s3::Client::from_conf(config.build());
     stores
+}
+
+/// Creates a client of programs and emulators on this machine.
+pub(crate) fn loopback_client() -> reqwest::Client {
+    annals_io::tls::loopback_client().build().unwrap()
 }
 
 /// The answer to a request.

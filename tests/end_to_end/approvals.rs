@@ -367,7 +367,7 @@ async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
     let request = app.last_request();
     let results = texts_of(&request, "tool");
     assert!(results.iter().all(|result| result.ends_with("stopped by /stop")), "{results:?}");
-    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
+    assert_eq!(app.open_history().head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
     app.finish().await;
 }
 

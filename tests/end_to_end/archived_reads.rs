@@ -209,7 +209,7 @@ async fn routes_show_the_segments() {
     let none = get("/v1/chats/c1/segments", APP_KEY).await;
     assert_eq!((none.status.as_u16(), none.body), (200, json!({"segments": []})));
 
-    let history = app.open_history().await;
+    let history = app.open_history();
     let chat: ChatKey = CHAT.parse().unwrap();
     post("m1", 1).await;
     post("m2", 2).await;

@@ -16,7 +16,7 @@ use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata};
 use aws_sdk_sqs::types::MessageAttributeValue;
 use serde_json::{Value, json};
 
-use crate::app::wait_until;
+use crate::app::{loopback_client, wait_until};
 use crate::process::Process;
 use crate::world::message;
 
@@ -203,7 +203,7 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
         "InvalidSignatureException"
     );
 
-    let client = reqwest::Client::new();
+    let client = loopback_client();
     let url = &printed["AWS_ENDPOINT_URL"];
     let targets = ["DynamoDB_20120810.ListTables", "AmazonSQS.SendMessage", "secretsmanager.GetSecretValue"];
     for target in targets {

@@ -45,8 +45,7 @@ async fn archive_lists_segments_and_prints_one() {
     }
     assert_eq!(printed(&app, &["archive", CHAT]), "Nothing of telegram:chat:42 is archived.\n");
     app.archive_everything(CHAT).await;
-    let info: SegmentInfo =
-        app.open_history().await.segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
+    let info: SegmentInfo = app.open_history().segments(&CHAT.parse().unwrap()).await.unwrap().remove(0);
     let (id, bytes) = (info.id.to_string(), info.bytes);
     assert_eq!(
         printed(&app, &["archive", CHAT]),
@@ -92,7 +91,7 @@ async fn memory_lists_sets_and_forgets() {
     let group = "telegram:chat:-7".parse().unwrap();
     remember(&app, &annals_core::memory::Owner::Chat(group), "telegram:chat:-7", &["Meets on Mondays."])
         .await;
-    let kept = memory_of(&app).await.list(&owner).await.unwrap();
+    let kept = memory_of(&app).list(&owner).await.unwrap();
     let ids: Vec<String> = kept.iter().map(|kept| kept.id().to_string()).collect();
     let entry = |number: usize, text: &str| {
         let id = &ids[number - 1];

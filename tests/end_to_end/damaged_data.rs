@@ -8,7 +8,7 @@ use annals_test_support::audit::Told;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
-use crate::app::{APP_KEY, TestApp, chat_path, ids};
+use crate::app::{APP_KEY, TestApp, chat_path, ids, loopback_client};
 use crate::process::Process;
 use crate::under_faults::{findings, settled_findings};
 use crate::updates::{START, private};
@@ -125,7 +125,7 @@ async fn the_data_of_version_0_1_is_read_answered_and_archived() {
 async fn a_full_disk_refuses_messages_and_loses_none() {
     let dir = tempfile::tempdir().unwrap();
     let settings = [("HTTP_API_KEYS", "dev:dev:admin".to_owned()), ("REPLY_QUIET", "0".to_owned())];
-    let http = reqwest::Client::new();
+    let http = loopback_client();
     let post = async |base: &str, n: usize| {
         let text = format!("message {n} {}", "words ".repeat(4000));
         let body = json!({"userId": "ada", "messageId": format!("m{n}"), "text": text});

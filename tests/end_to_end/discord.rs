@@ -12,7 +12,7 @@ use annals_test_support::model_api::{images_of, lines_said};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{Answer, Builder, NOW, TestApp, a_while, wait_until};
+use crate::app::{Answer, Builder, NOW, TestApp, a_while, loopback_client, wait_until};
 use crate::memory::{remember, user};
 use crate::process::Process;
 use crate::updates::private;
@@ -653,7 +653,7 @@ async fn no_log_of_any_level_has_a_token_or_a_text() {
     ];
     let process = Process::start_logged(dir.path(), &settings, std::fs::File::create(&log).unwrap());
     let call = ask("a text of Ada's", now / 1000 - NOW);
-    let mut request = reqwest::Client::new().post(format!("{}/discord", process.base));
+    let mut request = loopback_client().post(format!("{}/discord", process.base));
     let body = call.to_string();
     for (name, value) in signed(body.as_bytes()) {
         request = request.header(name, value);

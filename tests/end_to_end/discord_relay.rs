@@ -6,7 +6,7 @@ use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, pu
 use annals_test_support::discord_gateway::{BOT_ID, DiscordGateway, Post};
 use serde_json::json;
 
-use crate::app::{NOW, TestApp, wait_until};
+use crate::app::{NOW, TestApp, loopback_client, wait_until};
 use crate::people::http;
 use crate::process::Process;
 
@@ -209,7 +209,7 @@ async fn a_killed_program_loses_no_message_and_stores_none_twice() {
         }
     }
     let restarted = Process::start(dir.path(), &settings);
-    let http = reqwest::Client::new();
+    let http = loopback_client();
     let url = format!("{}/v1/chats/{}/messages?limit=200", restarted.base, IN_PRIVATE.replace(':', "%3A"));
     let key = std::fs::read_to_string(dir.path().join("api-key")).unwrap();
     let questions = async || {

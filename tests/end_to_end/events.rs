@@ -7,6 +7,7 @@ use annals_store::queue::Turn;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::app::loopback_client;
 use crate::process::Process;
 
 /// The key that `lark-encrypted.json` and `lark-challenge-encrypted.json` are encrypted with.
@@ -25,7 +26,7 @@ async fn answered(process: &Process, name: &str) -> (u16, String) {
     assert_eq!(http["path"], event["rawPath"], "{name}");
     let method: Method = http["method"].as_str().unwrap().parse().unwrap();
     let (path, query) = (event["rawPath"].as_str().unwrap(), event["rawQueryString"].as_str().unwrap());
-    let mut request = reqwest::Client::new().request(method, format!("{}{path}?{query}", process.base));
+    let mut request = loopback_client().request(method, format!("{}{path}?{query}", process.base));
     let of_the_way =
         |name: &str| name == "host" || name.starts_with("x-forwarded") || name.starts_with("x-amzn-");
     for (name, value) in event["headers"].as_object().unwrap() {

@@ -11,7 +11,7 @@ use annals_test_support::model_api::ModelApi;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::wait_until;
+use crate::app::{loopback_client, wait_until};
 use crate::process::Process;
 use crate::setup::{Settings, annals, settings};
 
@@ -79,7 +79,7 @@ async fn the_program_listens_on_the_ports_that_it_names_and_on_no_other() {
 async fn no_port_serves_the_stores_to_clients_that_do_not_sign_with_the_key() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
-    let client = Client::new();
+    let client = loopback_client();
     let scan = json!({"TableName": "annals"}).to_string();
     for port in ports(process.id()) {
         for origin in [None, Some("https://evil.example")] {
@@ -128,7 +128,7 @@ async fn status(client: &Client, url: &str, key: &str, headers: &[(&str, &str)])
 async fn with_a_real_bot_no_development_secret_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &settings(&TELEGRAM));
-    let (client, base) = (Client::new(), process.base.clone());
+    let (client, base) = (loopback_client(), process.base.clone());
     let key = std::fs::read_to_string(dir.path().join("api-key")).unwrap().trim().to_owned();
     let [outbox, own] = ["/local/outbox", "/v1/key"].map(|path| format!("{base}{path}"));
     // As through a tunnel of bare TCP, which adds no header.
@@ -212,7 +212,7 @@ async fn the_outbox_is_for_admins_as_soon_as_a_bot_is_set_up() {
     {
         let dir = tempfile::tempdir().unwrap();
         let process = Process::start(dir.path(), &settings(set));
-        let (client, outbox) = (Client::new(), format!("{}/local/outbox", process.base));
+        let (client, outbox) = (loopback_client(), format!("{}/local/outbox", process.base));
         for (key, wanted) in ["dev", "app-secret", "ops-secret"].into_iter().zip(wanted) {
             assert_eq!(status(&client, &outbox, key, &[]).await, wanted, "{key}");
         }
@@ -240,7 +240,7 @@ fn open_to_others(dir: &Path) -> Vec<String> {
 async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_it() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let client = Client::new();
+    let client = loopback_client();
     // Over 350 KB, so that it goes to S3.
     let say = async |base: &str, id: &str| {
         let body = json!({"userId": "ada", "messageId": id, "text": "long ".repeat(80_000)});

@@ -17,7 +17,7 @@ const CHAT: &str = "telegram:chat:42";
 
 /// All items of the table and keys of the bucket, each with what it holds, that mention `what`.
 async fn left_of(app: &TestApp, what: &[String]) -> Vec<String> {
-    let stores = app.stores().await;
+    let stores = app.stores();
     let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
     let objects =
         stores.s3.list_objects_v2().bucket(BUCKET).send().await.unwrap().contents.unwrap_or_default();
@@ -80,7 +80,7 @@ async fn a_chat_is_forgotten_in_every_place_and_nothing_else_is() {
     assert!(head.contains("forgottenAt") && head.contains("dueAt") && !head.contains("expiresAt"), "{head}");
     // The numbers of what was remembered are not given again.
     assert_eq!(left.iter().filter(|item| item.contains("deletedAt")).count(), 2);
-    let memory = memory_of(&app).await.list(&user("telegram-42")).await.unwrap();
+    let memory = memory_of(&app).list(&user("telegram-42")).await.unwrap();
     assert_eq!(memory.iter().map(|kept| kept.entry.text.as_str()).collect::<Vec<_>>(), ["Speaks Norwegian."]);
     assert_eq!(app.history(CHAT).await, [Value::Null; 0]);
     assert_eq!(app.get(&format!("/v1/chats/{CHAT}/segments")).await, json!({"segments": []}));
@@ -111,7 +111,7 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
     assert_eq!(app.history("http:chat:app:c").await.len(), 2);
     assert_eq!(app.forget("c", "wrong").await.status, StatusCode::UNAUTHORIZED);
 
-    let stores = app.stores().await;
+    let stores = app.stores();
     let until = (NOW + 3600) * 1000;
     let claim = async |what: &str| {
         let claim = stores.dynamodb.update_item().table_name(TABLE);
@@ -143,7 +143,7 @@ async fn a_group_is_forgotten_under_all_its_names() {
     let old = "telegram:chat:-7";
     app.handle(group(-7, 1, "@annals_bot under the old name")).await;
     remember(&app, &Owner::Chat(old.parse().unwrap()), old, &["A group."]).await;
-    let history = app.open_history().await;
+    let history = app.open_history();
     let new: ChatKey = "telegram:chat:-1007".parse().unwrap();
     history.rename(&old.parse().unwrap(), &new, app.clock().now()).await.unwrap();
     app.handle(group(-1007, 2, "@annals_bot under the new one")).await;

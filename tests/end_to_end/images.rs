@@ -47,7 +47,7 @@ async fn say(app: &TestApp, update: Update) {
 
 /// The keys under `media/`, and what is there.
 async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
-    let stores = app.stores().await;
+    let stores = app.stores();
     let listed = stores.s3.list_objects_v2().bucket(BUCKET).prefix("media/").send().await.unwrap();
     let mut kept = Vec::new();
     for object in listed.contents() {

@@ -122,7 +122,7 @@ const OLD_TALK: [&str; 6] = [
 #[tokio::test]
 async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     let app = TestApp::start().await;
-    let history = &app.open_history().await;
+    let history = &app.open_history();
     let export = bot_chat(&old_talk());
     let first = imported(history, &export, &options(None)).await;
     assert_eq!(
@@ -165,7 +165,7 @@ async fn an_import_skips_messages_that_came_by_the_webhook_and_their_replies() {
     app.model().answer_with("See [the **plan**](https://example.com/plan).");
     app.handle(private(42, 1, "hello")).await;
     // What follows was said while the bot was down, but for the edit of the first.
-    let history = &app.open_history().await;
+    let history = &app.open_history();
     let talk = [
         said(1, START + 1, 42, "hello"),
         said(2, START + 61, BOT, "See the plan."),
@@ -316,7 +316,7 @@ async fn an_export_of_annals_is_imported_unchanged() {
     let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
 
     // Where it is from, nothing changes.
-    let own = &app.open_history().await;
+    let own = &app.open_history();
     let before = stored(own, CHAT).await;
     imported(own, &jsonl, &options(None)).await;
     assert_eq!(stored(own, CHAT).await, before);
@@ -347,7 +347,7 @@ async fn an_imported_message_of_the_api_is_not_stored_again() {
     first.finish().await;
 
     let app = TestApp::start().await;
-    imported(&app.open_history().await, &jsonl, &options(None)).await;
+    imported(&app.open_history(), &jsonl, &options(None)).await;
     app.clock().advance(Duration::from_hours(1));
     for (path, message) in [("/v1/chats/c1/messages", say("m1", "hello")), ("/v1/messages", say("m2", "hi"))]
     {
@@ -682,7 +682,7 @@ async fn after_a_long_import_the_first_answer_is_immediate() {
     let mut export = Vec::new();
     exports::telegram(&mut export, COUNT, START).unwrap();
     let export = String::from_utf8(export).unwrap();
-    let history = &app.open_history().await;
+    let history = &app.open_history();
     let told = imported(history, &export, &options).await;
     assert_eq!(told, format!("telegram:chat:42  Annals: {COUNT} stored, 0 there already\n"));
 

@@ -34,7 +34,7 @@ async fn a_lost_body_takes_no_other_message_with_it() {
     // One is deleted, and one is no message.
     let unreadable = bodies(&app).into_iter().find(|file| !gone.contains(file)).unwrap();
     let key = unreadable.strip_prefix(app.data_dir().join("s3/annals")).unwrap().to_str().unwrap();
-    let s3 = &app.stores().await.s3;
+    let s3 = &app.stores().s3;
     let put = s3.put_object().bucket(BUCKET).key(key).body(ByteStream::from_static(b"{\"id\":"));
     put.send().await.unwrap();
     std::fs::remove_file(&gone[0]).unwrap();

@@ -51,7 +51,7 @@ async fn counted(history: &History, of: CounterOf) -> (Used, bool) {
 }
 
 async fn counted_by(app: &TestApp, of: CounterOf) -> (u64, bool) {
-    let (used, is_told) = counted(&app.open_history().await, of).await;
+    let (used, is_told) = counted(&app.open_history(), of).await;
     (used.tokens, is_told)
 }
 
@@ -176,7 +176,7 @@ async fn cost_is_limited_by_prices_and_admins_have_no_limit() {
     assert!(app.last_sent().text.starts_with("You have used up today's limit"), "{:?}", app.last_sent());
     let usage = app.get("/v1/usage?by=person").await;
     let cost = usage["rows"][0]["cost"].as_f64().unwrap();
-    let (used, _) = counted(&app.open_history().await, person("telegram-42")).await;
+    let (used, _) = counted(&app.open_history(), person("telegram-42")).await;
     assert!(used.cost > 0.0 && (used.cost - cost).abs() < 1e-9, "{used:?} {cost}");
     for id in 3..5 {
         say(&app, private(43, id, "hello"), id).await;

@@ -36,18 +36,18 @@ pub(crate) fn user(person: &str) -> Owner {
     Owner::User(person.into())
 }
 
-pub(crate) async fn memory_of(app: &TestApp) -> Memory {
-    Memory::beside(&app.open_history().await)
+pub(crate) fn memory_of(app: &TestApp) -> Memory {
+    Memory::beside(&app.open_history())
 }
 
 /// Stores `texts` as what was found in a session of `chat`.
 pub(crate) async fn remember(app: &TestApp, owner: &Owner, chat: &str, texts: &[&str]) {
-    let captured = memory_of(app).await.capture(owner, &source(chat, 9), &findings(texts)).await.unwrap();
+    let captured = memory_of(app).capture(owner, &source(chat, 9), &findings(texts)).await.unwrap();
     assert_eq!(captured, Captured::Stored(texts.len()));
 }
 
 pub(crate) async fn texts(app: &TestApp, owner: &Owner) -> Vec<(u32, String)> {
-    let memory = memory_of(app).await;
+    let memory = memory_of(app);
     let list = valid(memory.list(owner).await.unwrap(), memory.now());
     list.into_iter().map(|kept| (kept.number, kept.entry.text)).collect()
 }
@@ -290,11 +290,7 @@ async fn a_redelivered_forget_forgets_once_whenever_it_was_cut_off() {
     assert_eq!(sent, ["Forgotten: number 2."]);
     assert_eq!(texts(&app, &owner).await, left);
     // What is remembered later takes a number of its own.
-    memory_of(&app)
-        .await
-        .capture(&owner, &source("telegram:chat:42", 10), &findings(&["four"]))
-        .await
-        .unwrap();
+    memory_of(&app).capture(&owner, &source("telegram:chat:42", 10), &findings(&["four"])).await.unwrap();
     assert_eq!(texts(&app, &owner).await.last().unwrap(), &(4, "four".to_owned()));
     app.finish().await;
 }

@@ -107,7 +107,7 @@ async fn nothing_of_a_waiting_entry_is_left_when_its_chat_is_forgotten() {
     assert_eq!(waiting(&app).await.len(), 1);
     let deleted = app.call(Method::DELETE, "/v1/chats/telegram:chat:42", OPS_KEY).await;
     assert_eq!(deleted.status, StatusCode::OK, "{}", deleted.body);
-    let items = app.stores().await.dynamodb.scan().table_name(TABLE).send().await.unwrap();
+    let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap();
     assert!(!format!("{:?}", items.items()).contains("memory:pending"));
     app.finish().await;
 }

@@ -142,7 +142,7 @@ async fn capture(name: &str, answer: Option<String>) -> (String, Vec<Value>) {
     let known: Vec<Finding> =
         conversation.known.iter().map(|known| Finding::new(known.kind, known.text.clone())).collect();
     let chat = if conversation.group { "telegram:chat:-7" } else { "telegram:chat:42" };
-    memory_of(&app).await.capture(&owner, &source(chat, 0), &known).await.unwrap();
+    memory_of(&app).capture(&owner, &source(chat, 0), &known).await.unwrap();
 
     let reply = Arc::new(Mutex::new(String::new()));
     let of_model = Arc::clone(&reply);

@@ -140,7 +140,7 @@ async fn a_turn_sees_and_changes_the_memory_of_its_own_people_alone() {
 #[tokio::test]
 async fn a_repeated_turn_meets_what_it_has_saved() {
     let app = TestApp::start().await;
-    let (memory, ada) = (memory_of(&app).await, user("ada"));
+    let (memory, ada) = (memory_of(&app), user("ada"));
     let turn = source("telegram:chat:42", 9);
     let save =
         async |number, text: &str| memory.save(&ada, &turn, number, &findings(&[text])[0]).await.unwrap();

@@ -42,7 +42,7 @@ async fn erase(app: &TestApp, id: &str) -> Answer {
 
 /// Returns the partitions of the items in the table that contain `text` anywhere.
 async fn items_with(app: &TestApp, text: &str) -> Vec<String> {
-    let stores = app.stores().await;
+    let stores = app.stores();
     let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
     let found = items.iter().filter(|item| format!("{item:?}").contains(text));
     found.map(|item| item["pk"].as_s().unwrap().clone()).collect()

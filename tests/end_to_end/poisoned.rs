@@ -135,7 +135,7 @@ fn entry_path(entry: &Value) -> String {
 
 /// The item of an entry, as it lies in the table.
 async fn stored(app: &TestApp, number: u32) -> String {
-    let stores = app.stores().await;
+    let stores = app.stores();
     let string = AttributeValue::S;
     let item = stores.dynamodb.get_item().table_name(TABLE).consistent_read(true);
     let item = item.key("pk", string(user("telegram-42").partition()));

@@ -19,7 +19,7 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
     // 0.8 of the window are for messages.
     for (window, most) in [("128000", 1_000), ("4000", 400)] {
         let app = TestApp::builder().set("CONTEXT_WINDOW", window).telegram().model().start().await;
-        let memory = memory_of(&app).await;
+        let memory = memory_of(&app);
         for session in 1..=10 {
             let text =
                 |place: u32| format!("Number {place} of {session} of the sheds: {}", "oak, elm ".repeat(50));

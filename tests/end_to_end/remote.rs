@@ -8,7 +8,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::app::{OPS_KEY, TestApp};
+use crate::app::{OPS_KEY, TestApp, loopback_client};
 use crate::memory::{remember, user};
 use crate::process::Process;
 use crate::terminal::beside;
@@ -143,7 +143,7 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
 async fn chats_are_those_of_the_data_directory_if_no_program_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
-    let sent = reqwest::Client::new()
+    let sent = loopback_client()
         .post(format!("{}/v1/chats/hello/messages?wait=20", process.base))
         .bearer_auth("dev")
         .json(&json!({"userId": "ada", "text": "hello"}))

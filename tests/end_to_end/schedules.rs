@@ -164,7 +164,7 @@ async fn a_cancelled_schedule_and_that_of_a_forgotten_chat_never_run() {
     created(&app, &json!({"id": "b", "text": "B", "cron": "0 * * * *"})).await;
     app.forget(CHAT, OPS_KEY).await;
     app.clock().advance(120 * MINUTE);
-    let stores = app.open_history().await;
+    let stores = app.open_history();
     assert_eq!(stores.due_schedules(app.clock().now(), 10).await.unwrap(), []);
     app.ada_says(8000, "again").await;
     assert_eq!(app.sent_texts(), ["You said: hello", "You said: again"]);

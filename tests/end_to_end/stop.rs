@@ -153,7 +153,7 @@ async fn stop_without_a_run_says_so() {
     app.handle(private(42, 2, "one")).await;
     app.handle(private(42, 3, "/stop@annals_test_bot").command()).await;
     assert_eq!(app.sent_texts(), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
-    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
+    assert_eq!(app.open_history().head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
     app.finish().await;
 }
 

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{OPS_KEY, TestApp, chat_path};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, loopback_client};
 use crate::terminal::beside;
 use crate::updates::private;
 
@@ -87,7 +87,7 @@ fn shown(line: &str) -> String {
 
 /// An address that forwards to the program while `is_up`.
 async fn in_front_of(app: &TestApp, is_up: Arc<AtomicBool>) -> String {
-    let (base, client) = (app.base().to_owned(), reqwest::Client::new());
+    let (base, client) = (app.base().to_owned(), loopback_client());
     let forward = async move |request: Request| -> Response {
         if !is_up.load(Ordering::SeqCst) {
             return StatusCode::BAD_GATEWAY.into_response();

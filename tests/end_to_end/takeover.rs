@@ -91,7 +91,7 @@ async fn an_operator_answers_what_waits_and_the_bot_what_is_left_each_once() {
 
     take_over(&app, CHAT, "Grace").await;
     app.forget(CHAT, OPS_KEY).await;
-    assert_eq!(app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap().takeover, None);
+    assert_eq!(app.open_history().head(&CHAT.parse().unwrap()).await.unwrap().takeover, None);
     app.finish().await;
 }
 

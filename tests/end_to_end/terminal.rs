@@ -10,7 +10,7 @@ use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, lines};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, loopback_client};
 use crate::outside_tools::start_with_shop;
 
 const CHAT: &str = "agent:annals:user:local";
@@ -529,7 +529,7 @@ async fn no_color_removes_colours_from_logs_and_findings() {
         .await;
         let update = json!({"update_id": 1, "message": {"message_id": 1, "date": 1_795_305_600, "text": "hello",
             "chat": {"id": 42, "type": "private", "first_name": "A"}, "from": {"id": 42, "is_bot": false, "first_name": "A"}}});
-        let told = reqwest::Client::new()
+        let told = loopback_client()
             .post(format!("{}/telegram", base.trim()))
             .header("X-Telegram-Bot-Api-Secret-Token", "dev-telegram-secret")
             .json(&update)

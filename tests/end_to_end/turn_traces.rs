@@ -166,7 +166,7 @@ async fn a_turn_tells_all_of_its_attempts() {
     app.receive(private(42, 1, "hello")).await;
     let handed_back = async {
         let is_handed_back = async || {
-            let head = app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap();
+            let head = app.open_history().head(&CHAT.parse().unwrap()).await.unwrap();
             head.failures == 1
         };
         wait_until("the first attempt has failed", is_handed_back).await;
@@ -201,7 +201,7 @@ async fn a_turn_tells_all_of_its_attempts() {
     assert!(span(&told, "lost")["ms"].as_u64().unwrap() >= 20_000, "{told}");
     assert_eq!(told["requests"], 4, "what a lost run has asked is not known");
     assert_eq!(told["prompt"]["exact"], true);
-    let head = app.open_history().await.head(&CHAT.parse().unwrap()).await.unwrap();
+    let head = app.open_history().head(&CHAT.parse().unwrap()).await.unwrap();
     assert_eq!((head.trace, head.running_since), (None, None));
     app.finish().await;
 }

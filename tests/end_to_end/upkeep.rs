@@ -17,13 +17,13 @@ async fn chats_are_visited_when_due_and_records_expire_afterwards() {
     let told = app.history(CHAT).await;
     assert_eq!(told.len(), 2);
     let arrived = app.clock().now();
-    let stores = app.stores().await;
+    let stores = app.stores();
     let is_stored = async || {
         let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
         let is_record = |sk: &str| sk.starts_with(|first: char| first.is_ascii_digit());
         items.iter().any(|item| is_record(item["sk"].as_s().unwrap()))
     };
-    let history = app.open_history().await;
+    let history = app.open_history();
     let chat = CHAT.parse().unwrap();
     let due = async || -> Vec<Entry> {
         let page = history.due(shard_of(&chat), app.clock().now(), 100, None).await.unwrap();

@@ -244,7 +244,7 @@ async fn a_summary_takes_no_more_than_its_share() {
     let notes = "a ".repeat(150).trim().to_owned();
     assert_eq!(tokens::of_text(&notes), 150);
     app.model().answer_by(move |body| is_for_summary(body).then(|| notes.clone()));
-    let history = app.open_history().await;
+    let history = app.open_history();
     let set = |name: &str| (name == "CONTEXT_WINDOW").then(|| "1000".to_owned());
     let view = ViewConfig::from_env(Env::new(&set)).unwrap();
     let compaction = Compaction {

@@ -13,10 +13,11 @@ use annals_http::limit::Limits;
 use annals_http::settings::{CorsOrigins, api_keys};
 use annals_http::{Http, random_id};
 use annals_local::server::{HEADER_TIMEOUT, serve};
+use reqwest::Method;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, loopback_client};
 use crate::openapi;
 use crate::world::World;
 
@@ -92,7 +93,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
     let base = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(serve(listener, router, HEADER_TIMEOUT, std::future::pending()));
 
-    let (http, before) = (Client::new(), stores.requests());
+    let (http, before) = (loopback_client(), stores.requests());
     let mut refused = 0;
     for (path, methods) in openapi::methods() {
         for method in methods {

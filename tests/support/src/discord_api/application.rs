@@ -1,6 +1,7 @@
 //! The application's settings: its address, which is checked, and its commands.
 
 use axum::http::{Method, Uri};
+use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::signed;
@@ -25,7 +26,7 @@ pub(super) async fn is_valid(url: &str) -> bool {
 }
 
 async fn post(url: &str, body: &str, headers: &[(&str, String)]) -> Option<(u16, Value)> {
-    let mut request = reqwest::Client::new().post(url).body(body.to_owned());
+    let mut request = Client::builder().tls_certs_only([]).build().ok()?.post(url).body(body.to_owned());
     for (name, value) in headers {
         request = request.header(*name, value);
     }
