@@ -376,7 +376,7 @@ async fn one_who_did_not_ask_cannot_approve_by_writing_as_another_chat() {
 /// Two askers approve at the same time: exactly one call is made.
 #[tokio::test]
 async fn two_simultaneous_approvals_make_one_call() {
-    for _ in 0..5 {
+    for _ in 0..2 {
         let shop = McpServer::start().await;
         let app = with_shop(&shop, &asks(&json!(true)))
             .set("GROUP_ACTIVATION", "always")

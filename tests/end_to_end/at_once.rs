@@ -86,12 +86,3 @@ async fn two_compactions_at_once_end_as_one_summary() {
         assert_eq!(two.check([&ahead, &behind]).await, expected);
     }
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn two_compactions_that_do_not_wait_end_as_one_summary() {
-    for _ in 0..10 {
-        let two = Two::new().await;
-        let (first, second) = tokio::join!(two.start(Faults::default()), two.start(Faults::default()));
-        two.check([&first.unwrap(), &second.unwrap()]).await;
-    }
-}

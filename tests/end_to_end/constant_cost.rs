@@ -1,5 +1,7 @@
 //! The cost of a chat does not depend on its length. The figures themselves are in `bench/README.md`.
 
+use std::time::Duration;
+
 use crate::long_chat::{Chat, Cost};
 
 /// Grow with the records of the last nine days, which a chat of 100 messages has not got yet.
@@ -9,15 +11,17 @@ const GROWS_WITH_THE_TABLE: [&str; 3] = [
     "oldest page of 50, from the archive",
 ];
 
-async fn costs(length: u64) -> Vec<Cost> {
-    let mut chat = Chat::new().await;
+async fn costs(length: u64, pace: Duration) -> Vec<Cost> {
+    let mut chat = Chat::new(pace).await;
     chat.live_until(length).await;
     chat.costs().await
 }
 
 #[tokio::test]
-async fn a_chat_of_a_thousand_messages_costs_what_one_of_a_hundred_does() {
-    let (short, long) = (costs(100).await, costs(1_000).await);
+async fn a_chat_of_four_hundred_messages_costs_what_one_of_a_hundred_does() {
+    // The table holds nine days: the last 220 messages.
+    let pace = Duration::from_hours(1);
+    let (short, long) = (costs(100, pace).await, costs(400, pace).await);
     assert_eq!(short.len(), 11);
     for (short, long) in short.iter().zip(&long) {
         if !GROWS_WITH_THE_TABLE.contains(&short.what) {
@@ -33,9 +37,11 @@ async fn a_chat_of_a_thousand_messages_costs_what_one_of_a_hundred_does() {
 #[ignore = "takes minutes: cargo test -p annals --test end_to_end -- --ignored --nocapture costs_of_long_chats"]
 async fn costs_of_long_chats() {
     const LENGTHS: [u64; 3] = [100, 1_000, 10_000];
+    /// The table holds some 650 messages: nine days of them.
+    const PACE: Duration = Duration::from_mins(20);
     let mut columns = Vec::new();
     for length in LENGTHS {
-        columns.push(costs(length).await);
+        columns.push(costs(length, PACE).await);
     }
     println!("| | {} |", LENGTHS.map(|length| format!("{length} messages")).join(" | "));
     println!("|---|{}", "---|".repeat(LENGTHS.len()));

@@ -347,6 +347,7 @@ async fn all_checks_are_made_even_if_nothing_answers() {
         ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/1/q.fifo"),
         ("ANNALS_SECRETS", "annals"),
         ("AWS_ENDPOINT_URL", nowhere),
+        ("AWS_MAX_ATTEMPTS", "1"),
         ("AWS_REGION", "eu-central-1"),
         ("AWS_ACCESS_KEY_ID", "a"),
         ("AWS_SECRET_ACCESS_KEY", "b"),

@@ -231,7 +231,7 @@ async fn a_shard_is_read_page_by_page() {
 #[tokio::test]
 async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     let world = World::new().await;
-    for chat in 0..150 {
+    for chat in 0..60 {
         world.say_in(chat, 1).await;
         world.clock.advance(Duration::from_secs(2));
     }
@@ -245,15 +245,9 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     let one_by_one = Compactor { parallel: 1, ..world.compactor() };
     let report = one_by_one.run_visiting(world.in_an_hour(), visit).await;
     // The last thirty, of one minute, are not due yet.
-    assert_eq!(visits.take(), (0..=120).map(key).collect::<Vec<_>>());
-    let expected = Report {
-        visited: 121,
-        archived: 363,
-        segments: 121,
-        summaries: 121,
-        captured: 242,
-        ..Report::default()
-    };
+    assert_eq!(visits.take(), (0..=30).map(key).collect::<Vec<_>>());
+    let expected =
+        Report { visited: 31, archived: 93, segments: 31, summaries: 31, captured: 62, ..Report::default() };
     assert_eq!(report, expected);
     assert_eq!(world.all_due().await, 0);
     let again = one_by_one.run_visiting(world.in_an_hour(), visit).await;
@@ -267,7 +261,7 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
 #[tokio::test]
 async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
     let world = World::new().await;
-    for number in 0..230 {
+    for number in 0..130 {
         world.say_by_another(1, number).await;
     }
     world.say_in(2, 1).await;
@@ -366,7 +360,7 @@ async fn a_chat_that_a_run_has_is_left_to_it() {
 #[tokio::test]
 async fn a_run_ends_in_time_and_the_next_goes_on() {
     let world = World::new().await;
-    for chat in 0..200 {
+    for chat in 0..80 {
         world.say_in(chat, 1).await;
         world.clock.advance(Duration::from_secs(1));
     }
@@ -381,20 +375,20 @@ async fn a_run_ends_in_time_and_the_next_goes_on() {
         }
     };
     let one_by_one = Compactor { parallel: 1, ..world.compactor() };
-    let deadline = world.clock.now().plus(Duration::from_secs(50));
+    let deadline = world.clock.now().plus(Duration::from_secs(20));
     let report = one_by_one.run_visiting(deadline, visit).await;
-    assert_eq!((report.visited, report.left, report.duration.as_secs()), (50, 150, 50));
-    // The 51st came due 150 s before the run's start.
-    assert_eq!(report.oldest_overdue, Duration::from_secs(150 + 50));
-    assert_eq!(visits.take(), (0..50).map(key).collect::<Vec<_>>());
+    assert_eq!((report.visited, report.left, report.duration.as_secs()), (20, 60, 20));
+    // The 21st came due 60 s before the run's start.
+    assert_eq!(report.oldest_overdue, Duration::from_secs(60 + 20));
+    assert_eq!(visits.take(), (0..20).map(key).collect::<Vec<_>>());
 
-    let few = Compactor { most: 30, ..one_by_one.clone() };
-    assert_eq!(few.run_visiting(world.in_an_hour(), visit).await.visited, 30);
-    assert_eq!(visits.take(), (50..80).map(key).collect::<Vec<_>>());
+    let few = Compactor { most: 15, ..one_by_one.clone() };
+    assert_eq!(few.run_visiting(world.in_an_hour(), visit).await.visited, 15);
+    assert_eq!(visits.take(), (20..35).map(key).collect::<Vec<_>>());
 
     let report = one_by_one.run_visiting(world.in_an_hour(), visit).await;
-    assert_eq!((report.visited, report.left, report.oldest_overdue), (120, 0, Duration::ZERO));
-    assert_eq!(visits.take(), (80..200).map(key).collect::<Vec<_>>());
+    assert_eq!((report.visited, report.left, report.oldest_overdue), (45, 0, Duration::ZERO));
+    assert_eq!(visits.take(), (35..80).map(key).collect::<Vec<_>>());
 }
 
 #[tokio::test]

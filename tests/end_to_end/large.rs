@@ -88,7 +88,7 @@ async fn equal_texts_keep_their_own_ids_and_senders() {
 
 #[tokio::test]
 async fn pages_of_large_messages_are_cut_by_bytes_and_follow_each_other() {
-    const MESSAGES: i64 = 20;
+    const MESSAGES: i64 = 8;
     let app = TestApp::builder().telegram().start().await;
     for id in 1..=MESSAGES {
         app.receive(group(-100, id, &format!("{id:02} {}", "x".repeat(900 * 1024)))).await;

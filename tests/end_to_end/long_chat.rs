@@ -16,8 +16,6 @@ use annals_store::history::{Consumed, Outcome, Position};
 
 use crate::world::{START, World};
 
-/// Pause between two messages. The table then holds some 650 messages: nine days of them.
-const PACE: Duration = Duration::from_mins(20);
 /// Every which message asks for an answer.
 const ASKS: u64 = 10;
 /// Messages may take 6,400 tokens: some 70 of these.
@@ -49,13 +47,15 @@ pub(crate) struct Chat {
     compactor: Compactor,
     said: u64,
     next_sweep: Timestamp,
+    /// Pause between two messages.
+    pace: Duration,
 }
 
 impl Chat {
-    pub(crate) async fn new() -> Self {
+    pub(crate) async fn new(pace: Duration) -> Self {
         let world = World::with(&[("CONTEXT_WINDOW", WINDOW)]).await;
         let (agent, compactor) = (world.agent_of(&world.history), world.compactor());
-        Self { next_sweep: world.clock.now(), world, agent, compactor, said: 0 }
+        Self { next_sweep: world.clock.now(), world, agent, compactor, said: 0, pace }
     }
 
     /// Goes on until `length` messages have been said.
@@ -139,9 +139,9 @@ impl Chat {
         Draft { chat_id: "42".into(), ts, metadata, asks, ..self.world.message(self.said, 0, &text[..300]) }
     }
 
-    /// Twenty minutes pass, with what is on a schedule.
+    /// Lets the time to the next message pass, with what is on a schedule.
     async fn pass(&mut self) {
-        self.world.clock.advance(PACE);
+        self.world.clock.advance(self.pace);
         if self.world.clock.now() < self.next_sweep {
             return;
         }

@@ -60,8 +60,18 @@ impl Bench {
 
     /// Runs a turn while time passes.
     async fn run(&self, agent: &Agent, chat: &ChatKey, from: &SortKey) -> Result<(), TurnError> {
-        let run = agent.run(chat, Some(from));
-        let done = passing(&self.world.clock, Duration::from_millis(100), Box::pin(run)).await;
+        self.run_at(Duration::from_millis(100), agent, chat, from).await
+    }
+
+    /// Runs a turn while the clock moves forward by `step` at each poll.
+    async fn run_at(
+        &self,
+        step: Duration,
+        agent: &Agent,
+        chat: &ChatKey,
+        from: &SortKey,
+    ) -> Result<(), TurnError> {
+        let done = passing(&self.world.clock, step, Box::pin(agent.run(chat, Some(from)))).await;
         done.map_err(|undone| undone.error)
     }
 
@@ -121,7 +131,8 @@ async fn a_long_reply_in_a_group_goes_on_in_the_next_run_where_one_has_no_time_f
     let from = bench.hear(&chat, "-5", 1, 40).await;
     let mut sent = Vec::new();
     for number in 1..10 {
-        let ended = bench.run(&agents[usize::try_from(number % 2).unwrap()], &chat, &from).await;
+        let agent = &agents[usize::try_from(number % 2).unwrap()];
+        let ended = bench.run_at(Duration::from_millis(250), agent, &chat, &from).await;
         sent.push(bench.sent().len());
         match ended {
             Ok(()) => break,
@@ -168,7 +179,7 @@ async fn messages_sent_by_a_dead_run_count_for_the_next_one_s_rate_limit() {
 async fn a_chat_of_lark_is_sent_five_in_a_second() {
     let bench = Bench::new().await;
     let chat: ChatKey = "lark:chat:oc_ada".parse().unwrap();
-    let text: Vec<String> = (0..9).map(|n| format!("p1-{n:03} {}", "# lorem\n".repeat(3000))).collect();
+    let text: Vec<String> = (0..7).map(|n| format!("p1-{n:03} {}", "# lorem\n".repeat(3000))).collect();
     let said = message(&chat, 1, 1, &text.join("\n\n"));
     let id = MessageId::new("om_1").unwrap();
     let draft =
@@ -180,7 +191,7 @@ async fn a_chat_of_lark_is_sent_five_in_a_second() {
     let run = agent.run(&chat, Some(&from));
     passing(&bench.world.clock, Duration::from_millis(50), Box::pin(run)).await.unwrap();
     let sent = bench.lark.sent().len();
-    assert!(sent >= 9 && !bench.lark.codes("send").contains(&230_020), "{sent}");
+    assert!(sent >= 7 && !bench.lark.codes("send").contains(&230_020), "{sent}");
     assert!(!bench.lark.codes("reply").contains(&230_020));
     let least = Duration::from_millis(200) * u32::try_from(sent - 1).unwrap();
     assert!(bench.world.clock.now().since(started) >= least);

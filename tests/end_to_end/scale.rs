@@ -61,7 +61,7 @@ async fn eight_chats_are_visited_at_a_time_and_no_more() {
         let few = Compactor { parallel, ..compactor.clone() };
         let alone = Meeting::new();
         let run = few.run_visiting(world.in_an_hour(), |_| alone.clone().visit());
-        assert!(tokio::time::timeout(GUARD / 5, run).await.is_err(), "{parallel}");
+        assert!(tokio::time::timeout(GUARD / 20, run).await.is_err(), "{parallel}");
         assert_eq!(alone.most.load(Ordering::SeqCst), parallel);
     }
     let run = compactor.run_visiting(world.in_an_hour(), visit);
@@ -93,9 +93,9 @@ async fn run_among(others: usize) -> Consumed {
 }
 
 #[tokio::test]
-async fn one_chat_that_is_due_costs_the_same_among_two_thousand() {
+async fn one_chat_that_is_due_costs_the_same_among_five_hundred() {
     let alone = run_among(0).await;
-    assert_eq!(run_among(2_000).await, alone);
+    assert_eq!(run_among(500).await, alone);
     println!("a run for one chat: {alone:?}");
 }
 

@@ -195,8 +195,8 @@ async fn a_group_of_strangers_alone_costs_no_model() {
     app.clock().advance(Duration::from_hours(60));
     app.receive(group(-666, 7, "again").at(60 * 3600).by(99)).await;
     app.idle_as_hours_pass().await;
-    for _ in 0..40 {
-        app.clock().advance(Duration::from_hours(6));
+    for _ in 0..10 {
+        app.clock().advance(Duration::from_hours(24));
         a_while().await;
         app.idle().await;
     }
@@ -256,7 +256,7 @@ async fn on_lark_a_stranger_s_forwarded_messages_are_not_fetched() {
 #[tokio::test]
 async fn the_newest_strangers_are_listed() {
     let app = with("telegram-42", "").await;
-    for user in 1000..1400 {
+    for user in 1000..1250 {
         app.receive(private(user, 1, "x")).await;
         app.clock().advance(Duration::from_secs(1));
     }

@@ -1,6 +1,6 @@
 //! [`World`]: stores, a clock, a chat and the processes that work on them, without the program.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -35,6 +35,7 @@ use annals_store::settings::retention;
 use annals_test_support::model_api::{API_KEY, ModelApi};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_s3::types::Object;
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -373,6 +374,22 @@ impl World {
     /// Deletes what has expired as the local program does; returns the number of items.
     pub(crate) async fn sweep(&self) -> usize {
         sweep(&self.stores.dynamodb, TABLE, self.clock.now()).await.unwrap()
+    }
+
+    /// Returns all that a process leaves behind: items, objects, queue and time. The random names of claims are left out.
+    pub(crate) async fn state(&self) -> String {
+        let scanned = self.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap();
+        assert!(scanned.last_evaluated_key().is_none(), "the table is more than a page");
+        let item = |item: HashMap<String, AttributeValue>| {
+            let item: BTreeMap<_, _> = item.into_iter().filter(|(name, _)| name != "claim").collect();
+            format!("{item:?}")
+        };
+        let mut items: Vec<String> = scanned.items.unwrap_or_default().into_iter().map(item).collect();
+        items.sort_unstable();
+        let listed = self.stores.s3.list_objects_v2().bucket(BUCKET).send().await.unwrap();
+        let object = |object: &Object| format!("{:?} {:?} {:?}", object.key(), object.size(), object.e_tag());
+        let objects: Vec<String> = listed.contents().iter().map(object).collect();
+        format!("{items:?} {objects:?} {:?} {:?}", self.queue.0.lock().unwrap(), self.clock.now())
     }
 
     /// Returns the keys of the objects of segments, without their indexes.

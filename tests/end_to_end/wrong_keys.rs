@@ -15,7 +15,6 @@ use annals_http::{Http, random_id};
 use annals_local::server::{HEADER_TIMEOUT, serve};
 use reqwest::Method;
 use reqwest::header::RETRY_AFTER;
-use reqwest::{Client, Method};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, loopback_client};
 use crate::openapi;
