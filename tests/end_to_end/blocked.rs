@@ -20,7 +20,10 @@ async fn ask(app: &TestApp, id: i64, place: impl Fn(Update) -> Update) -> usize 
     sends(app)
 }
 
-async fn is_asked_again_after_an_hour(chat: &str, place: impl Fn(Update) -> Update) {
+#[tokio::test]
+async fn a_topic_that_refused_is_asked_again_after_an_hour() {
+    let place =
+        |update: Update| update.with("message_thread_id", json!(17)).with("is_topic_message", json!(true));
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     let later = |minutes| app.clock().advance(Duration::from_mins(minutes));
     app.telegram_api().block(GROUP);
@@ -41,7 +44,7 @@ async fn is_asked_again_after_an_hour(chat: &str, place: impl Fn(Update) -> Upda
     let quotes: Vec<_> = app.telegram_api().sent().iter().map(|sent| sent.reply_to).collect();
     assert_eq!(quotes, [Some(7), Some(8)]);
     // Every message was answered in the history, and records the result of the delivery.
-    let history = app.history(chat).await;
+    let history = app.history(&format!("telegram:chat:{GROUP}:topic:17")).await;
     let failed: Vec<bool> = history
         .iter()
         .filter(|message| message["role"] == "assistant")
@@ -49,18 +52,6 @@ async fn is_asked_again_after_an_hour(chat: &str, place: impl Fn(Update) -> Upda
         .collect();
     assert_eq!(failed, [true, true, true, true, true, true, false, false]);
     app.finish().await;
-}
-
-#[tokio::test]
-async fn a_group_that_refused_is_asked_again_after_an_hour() {
-    is_asked_again_after_an_hour(&format!("telegram:chat:{GROUP}"), |update| update).await;
-}
-
-#[tokio::test]
-async fn a_topic_that_refused_is_asked_again_after_an_hour() {
-    let in_topic =
-        |update: Update| update.with("message_thread_id", json!(17)).with("is_topic_message", json!(true));
-    is_asked_again_after_an_hour(&format!("telegram:chat:{GROUP}:topic:17"), in_topic).await;
 }
 
 /// A person who writes has unblocked the bot; for one who does not, an hour changes nothing.

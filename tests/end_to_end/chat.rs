@@ -8,7 +8,7 @@ use annals_test_support::model_api::without_times;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, text_of, wait_until};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, text_of};
 use crate::turns::assert_answered_once;
 
 pub(crate) const ROOM: &str = "web:room:app:r1";
@@ -501,22 +501,6 @@ async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
         answer.assert_problem(status, kind);
     }
     assert_eq!(app.history(ROOM).await.len(), 4, "a refused request was stored");
-    app.finish().await;
-}
-
-/// Two at once are answered one after the other, each stream by the reply that covers its message.
-#[tokio::test]
-async fn a_message_during_a_reply_is_answered_by_the_next_turn() {
-    let app = TestApp::builder().model().start().await;
-    app.model().hang();
-    let first = post(&app, &submit(&[user("m1", "one")])).await;
-    app.model().wait_for(1).await;
-    let second = post(&app, &submit(&[user("m1", "one"), user("m2", "two")])).await;
-    app.model().resume();
-    assert_eq!(told(&first.rest().await), ("m1/reply".into(), "You said: one".into()));
-    assert_eq!(told(&second.rest().await), ("m2/reply".into(), "You said: two".into()));
-    wait_until("both are done", async || app.history(ROOM).await.len() == 4).await;
-    assert_answered_once(&app.records(ROOM).await);
     app.finish().await;
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use annals_test_support::telegram_api::Sent;
 use serde_json::{Value, json};
 
 use crate::app::{NOW, TestApp, wait_until};
@@ -24,68 +23,6 @@ async fn failures(app: &TestApp, chat: &str) -> Vec<Value> {
     let history = app.history(chat).await;
     let replies = history.iter().filter(|message| message["role"] == "assistant");
     replies.map(|reply| reply["metadata"]["deliveryFailure"]["reason"].clone()).collect()
-}
-
-/// The words of `text` that are numbered, in order.
-fn numbered(text: &str) -> Vec<&str> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
-    words.filter(|word| word.len() == 5 && word[1..].bytes().all(|byte| byte.is_ascii_digit())).collect()
-}
-
-#[tokio::test]
-async fn a_long_answer_arrives_in_pieces_with_nothing_lost() {
-    let app = TestApp::start().await;
-    let words = |letter: char, count: usize, each: &str| -> String {
-        (0..count).map(|n| format!("{letter}{n:04}{each}")).collect::<Vec<_>>().concat()
-    };
-    let answer = format!(
-        "# Plan\n\n{}\n\n```rust\n{}```\n\n{}\n\n- **{}**",
-        words('a', 700, " 🌱 "),
-        words('b', 600, ";\n"),
-        words('c', 400, " — "),
-        words('d', 300, " ").trim_end(),
-    );
-    assert!(answer.chars().count() > 10_000);
-    app.model().answer_with(&answer);
-    app.handle(private(42, 7, "plan my year")).await;
-
-    let sent = app.telegram_api().sent();
-    assert!(sent.len() >= 3, "{}", sent.len());
-    assert!(sent.iter().all(|sent| sent.text.encode_utf16().count() <= 4096));
-    let arrived = sent.iter().map(|sent| sent.text.as_str()).collect::<Vec<_>>().join("\n");
-    assert_eq!(numbered(&arrived), numbered(&answer));
-    assert!(!arrived.contains("```"));
-    let is_code = |sent: &&Sent| sent.entities.iter().any(|entity| entity["type"] == "pre");
-    assert!(sent.iter().filter(is_code).count() >= 1);
-    let quotes: Vec<_> = sent.iter().map(|sent| sent.reply_to).collect();
-    assert!(quotes[0] == Some(7) && quotes[1..].iter().all(Option::is_none), "{quotes:?}");
-    assert_eq!(crate::app::text_of(&app.history(CHAT).await[1]), answer);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_message_whose_entities_telegram_refuses_is_sent_plain() {
-    let app = app().await;
-    app.telegram_api().refuse_entities(true);
-    app.model().answer_with("Sow **beans** in `May`.");
-    app.handle(private(42, 7, "when?")).await;
-    let sent = app.telegram_api().sent();
-    assert_eq!(sent.len(), 1);
-    assert!(sent[0].entities.is_empty() && sent[0].text.contains("beans"), "{sent:?}");
-    assert_eq!(failures(&app, CHAT).await, [Value::Null]);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_throttled_reply_waits_as_long_as_telegram_says() {
-    let app = app().await;
-    app.telegram_api().rate_limit(2, 7);
-    app.handle_as_time_passes(private(42, 7, "hello")).await;
-    assert_eq!(app.telegram_api().statuses("sendMessage"), [429, 429, 200]);
-    assert!(app.clock().now().as_millis() >= (NOW + 14) * 1000);
-    assert_eq!(failures(&app, CHAT).await, [Value::Null]);
-    assert_eq!(app.model().count(), 1);
-    app.finish().await;
 }
 
 /// The model has its time before hours pass in moments.

@@ -602,20 +602,6 @@ async fn a_command_that_takes_long_is_deferred_for_its_sender_alone_and_answered
 }
 
 #[tokio::test]
-async fn a_person_sees_and_deletes_what_the_bot_remembers() {
-    let it = DiscordApp::start().await;
-    remember(&it.app, &user(ADA), DIRECT, &["Ada keeps bees."]).await;
-    let listed = it.handle(&direct(command("memory", &json!([]), 1))).await;
-    assert!(listed["data"]["content"].as_str().unwrap().contains("Ada keeps bees."), "{listed}");
-    let number = json!([{"name": "number", "type": 4, "value": 1}]);
-    let forgotten = it.handle(&direct(command("forget", &number, 2))).await;
-    assert_eq!(forgotten["data"]["flags"], 68, "only for the sender");
-    let listed = it.handle(&direct(command("memory", &json!([]), 3))).await;
-    assert_eq!(listed["data"]["content"], "I remember nothing about you yet.");
-    it.app.finish().await;
-}
-
-#[tokio::test]
 async fn two_people_share_a_channel_and_one_asks_about_a_message_of_the_other() {
     let it = DiscordApp::start().await;
     it.handle(&ask("My roses are red", 0)).await;

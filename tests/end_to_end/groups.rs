@@ -1,55 +1,13 @@
-//! Telegram: which messages of a group are answered.
+//! Telegram: messages of a group and of a channel. The parser's tests have the rules by which they are answered.
 
 use annals_test_support::model_api::lines_said;
-use annals_test_support::telegram_api::BOT_ID;
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
-use crate::updates::{Update, channel_post, group, supergroup};
-
-fn annals() -> Value {
-    json!({"id": BOT_ID, "is_bot": true, "first_name": "Annals", "username": "annals_test_bot"})
-}
+use crate::updates::{channel_post, group};
 
 fn another_bot() -> Value {
     json!({"id": 7_000_002, "is_bot": true, "first_name": "Weather", "username": "weather_bot"})
-}
-
-/// Sends each message in a group of its own, and checks if it is answered. All other rules are the parser's tests'.
-async fn check(app: &TestApp, cases: Vec<(&str, Update, bool)>) {
-    for (name, update, is_answered) in cases {
-        let update: Value = update.into();
-        let chat_id = update["message"]["chat"]["id"].as_i64().unwrap();
-        app.handle(update).await;
-        let history = app.lines(&format!("telegram:chat:{chat_id}")).await;
-        assert_eq!(history.len(), 1 + usize::from(is_answered), "{name}: {history:#?}");
-        assert_eq!(app.telegram_api().sent_to(chat_id).len(), usize::from(is_answered), "{name}");
-    }
-}
-
-#[tokio::test]
-async fn messages_that_address_the_bot_are_answered() {
-    let app = TestApp::start().await;
-    let mention = group(-1, 1, "👩‍🌾👍 @annals_test_bot when is frost?").mention();
-    let cases = vec![
-        ("a mention after emoji", mention, true),
-        ("no mention", group(-2, 1, "when is frost?"), false),
-        ("a reply to the bot", group(-3, 2, "why?").reply_to(1, &annals()), true),
-        ("a mention in a supergroup", supergroup(-4, 1, "hi @annals_test_bot").mention(), true),
-    ];
-    check(&app, cases).await;
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn with_group_activation_always_every_person_is_answered() {
-    let app = TestApp::builder().telegram().model().set("GROUP_ACTIVATION", "always").start().await;
-    let cases = vec![
-        ("no mention", group(-1, 1, "when is frost?"), true),
-        ("another bot", group(-3, 1, "it rains").with("from", another_bot()), false),
-    ];
-    check(&app, cases).await;
-    app.finish().await;
 }
 
 #[tokio::test]

@@ -235,7 +235,7 @@ async fn only_this_machine_and_pages_of_its_own_are_answered() {
         (ORIGIN, format!("http://localhost:{port}"), 403),
         (ORIGIN, own.clone(), 200),
     ] {
-        for path in ["/health", "/local/outbox", PATH] {
+        for path in ["/", "/health", "/local/outbox", PATH] {
             let request = app.request(Method::GET, path).bearer_auth(OPS_KEY).header(&header, &value);
             let answer = Answer::of(request).await;
             assert_eq!(answer.status, status, "{header}: {value} {path}");

@@ -92,9 +92,7 @@ async fn without_a_conversation_a_message_is_for_the_persons_direct_chat() {
 async fn a_wait_ends_when_its_time_is_up_and_is_never_longer_than_25_seconds() {
     let app = app().await;
     app.model().hang();
-    for (index, (wait, secs)) in
-        [("0", 0), ("0.5", 0), ("2", 2), ("1000", 25), ("1e300", 25)].into_iter().enumerate()
-    {
+    for (index, (wait, secs)) in [("0", 0), ("0.5", 0), ("2", 2), ("1e300", 25)].into_iter().enumerate() {
         let start = app.clock().now();
         let body = json!({"userId": "ada", "text": "hello", "messageId": format!("m{index}")});
         let path = format!("{PATH}?wait={wait}");
@@ -236,7 +234,7 @@ async fn commands_and_the_reset_route_act_without_a_turn() {
     );
 
     app.clock().advance(Duration::from_mins(2));
-    let new = json!({"userId": "ada", "text": "/new who am I?", "messageId": "m3"});
+    let new = json!({"userId": "ada", "text": "/NEW@annals who am I?", "messageId": "m3"});
     let answer = post_and_wait(&app, PATH, APP_KEY, &new).await;
     assert_eq!(answer.reply_text(), "You said: who am I?");
     assert_eq!(
@@ -260,6 +258,8 @@ async fn a_large_body_goes_to_s3_and_comes_back_whole() {
     assert!(text.len() > 880 * 1024);
     let body = json!({"userId": "ada", "text": text, "messageId": "m1", "ts": NOW * 1000});
     assert_eq!(post_and_wait(&app, PATH, APP_KEY, &body).await.body["duplicate"], false);
+    // On a busy machine the turn takes longer than the call waits.
+    app.idle().await;
     let objects = || {
         let chats = std::fs::read_dir(app.data_dir().join("s3/annals/bodies")).unwrap();
         chats.flat_map(|chat| std::fs::read_dir(chat.unwrap().path()).unwrap()).count()
@@ -404,21 +404,6 @@ async fn ids_of_any_kind_are_apart_and_come_back() {
         assert_eq!(found.iter().map(|m| text_of(m)).collect::<Vec<_>>(), [format!("by {id}")]);
     }
     assert_answered_once(&app.records("http:chat:app:ids").await);
-    app.finish().await;
-}
-
-/// There is no other bot in a conversation over HTTP.
-#[tokio::test]
-async fn a_command_may_name_the_bot() {
-    let app = TestApp::start().await;
-    let said = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
-    post_and_wait(&app, PATH, APP_KEY, &said("1", "I am Ada")).await;
-    let answer = post_and_wait(&app, PATH, APP_KEY, &said("2", "/NEW@annals Who am I?")).await;
-    assert_eq!(answer.reply_text(), "You said: Who am I?");
-    assert_eq!(
-        app.context_lines(CHAT).await,
-        ["2 user: Who am I?", "2/reply assistant: You said: Who am I?"]
-    );
     app.finish().await;
 }
 

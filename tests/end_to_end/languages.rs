@@ -1,7 +1,5 @@
 //! The bot's own texts in the language of the person who is answered, on each channel.
 
-use std::time::Duration;
-
 use annals_core::language::Language;
 use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::mcp_server::McpServer;
@@ -229,26 +227,5 @@ async fn the_terminal_s_own_words_are_in_the_language_of_the_locale() {
     {
         assert!(chat("/hlep", english).await.contains("There is no command /hlep"), "{english:?}");
     }
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_terminal_follows_the_script_too() {
-    let app = TestApp::start().await;
-    let dir = app.data_dir().to_owned();
-    let chat = async |text: &'static str| {
-        let command = annals(&dir, &["chat", text]);
-        app.as_time_passes(beside(move || piped(command, ""))).await
-    };
-    assert_eq!(chat("你好").await.1, "You said: 你好\n");
-    assert_eq!(chat("/reset").await.1, format!("{RESET}\n"));
-    app.clock().advance(Duration::from_secs(1));
-    app.model().fail(9, 401);
-    let (code, out, error) = chat("在吗？").await;
-    assert!(
-        code == 1 && out.is_empty() && error.contains(FAILED),
-        "a failure is one in any language: {error}"
-    );
-    app.model().recover();
     app.finish().await;
 }

@@ -9,7 +9,6 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
-use crate::lark::{GROUP, P2P, receive_plain, text};
 use crate::updates::{Update, group, private};
 
 const OTHER_KEY: &str = "other-secret";
@@ -304,34 +303,6 @@ async fn a_group_keeps_its_memory_when_it_moves() {
     let said = told(&mut app, &[group(-100_123, 2, "/memory").command()]).await;
     assert!(said[0].contains("1. The group's."), "{said:?}");
     assert_eq!(list(&app, "chatKey=telegram:chat:-100123", OPS_KEY).await.len(), 1);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn lark_people_see_and_forget_their_own() {
-    let app = TestApp::builder().start().await;
-    remember(&app, &user("lark-ou_ada"), "lark:chat:oc_ada", &["Lives in Bergen."]).await;
-    for (id, chat, said) in [
-        ("om_1", P2P, "/memory"),
-        ("om_2", GROUP, "/memory"),
-        ("om_3", P2P, "/forget 1"),
-        ("om_3", P2P, "/forget 1"),
-        ("om_4", P2P, "/memory"),
-    ] {
-        receive_plain(&app, text(id, chat, said, 0)).await;
-    }
-    let sent = app.get("/local/outbox").await;
-    let sent: Vec<&str> =
-        sent.as_array().unwrap().iter().map(|entry| entry["text"].as_str().unwrap()).collect();
-    assert_eq!(
-        sent,
-        [
-            "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number",
-            "I remember nothing about this group yet.",
-            "Forgotten: number 1.",
-            "I remember nothing about you yet.",
-        ]
-    );
     app.finish().await;
 }
 

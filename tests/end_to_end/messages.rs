@@ -82,29 +82,6 @@ async fn an_invalid_update_is_refused_permanently() {
     app.finish().await;
 }
 
-#[tokio::test]
-async fn an_update_without_a_message_is_accepted_and_not_answered() {
-    let app = TestApp::start().await;
-    let user = json!({"id": 42, "is_bot": false, "first_name": "Ada"});
-    for update in [
-        json!({}),
-        json!({"update_id": 1}),
-        json!({"update_id": 2, "poll": {"id": "1", "question": "Why?", "options": []}}),
-        json!({"update_id": 3, "of_next_year": {"some": [1, {"thing": null}]}}),
-        json!({"update_id": 4, "inline_query": {"id": "1", "from": user, "query": "x", "offset": ""}}),
-        json!({"update_id": 5, "message": null}),
-        json!({"update_id": 6, "message": 7}),
-        json!({"update_id": 7, "message": {"message_id": 1}}),
-        json!({"update_id": 8, "message": {"message_id": 1, "chat": {"type": "private"}, "text": "x"}}),
-        json!({"update_id": "nine", "message": {"chat": []}}),
-    ] {
-        app.receive(update).await;
-    }
-    app.idle().await;
-    assert_eq!((app.model().count(), app.telegram_api().calls().len()), (0, 0));
-    app.finish().await;
-}
-
 /// Telegram's clock has seconds, and ids are numbers: 9 comes before 10.
 #[tokio::test]
 async fn two_messages_of_one_second_keep_their_order() {
@@ -137,17 +114,5 @@ async fn without_settings_it_uses_development_secrets_and_an_outbox() {
         crate::app::lines(history["messages"].as_array().unwrap()),
         ["7 user: hello", "7/reply assistant: hello"]
     );
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn with_scope_user_a_private_chat_belongs_to_the_person() {
-    let app = TestApp::builder().telegram().model().set("DM_SCOPE", "user").start().await;
-    app.handle(private(42, 7, "hello")).await;
-    let said = ["7 user: hello", "7/reply assistant: You said: hello"];
-    assert_eq!(app.lines("agent:annals:user:telegram-42").await, said);
-    assert_eq!(app.lines(CHAT).await, [""; 0]);
-    let sent = app.telegram_api().sent();
-    assert_eq!((sent.len(), sent[0].chat_id, sent[0].reply_to), (1, 42, Some(7)));
     app.finish().await;
 }

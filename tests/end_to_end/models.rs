@@ -150,24 +150,6 @@ async fn a_model_that_fails_amid_calls_leaves_them_to_its_fallback() {
 }
 
 #[tokio::test]
-async fn if_both_models_fail_the_user_gets_one_notice() {
-    let (app, spare) = with_fallback().await;
-    app.model().fail(1000, 500);
-    spare.fail(1000, 503);
-    ada_says(&app, 1, "hello").await;
-    assert_eq!(
-        (app.model().count(), spare.count()),
-        (9, 9),
-        "three tries of each in each of three deliveries"
-    );
-    assert_eq!(app.telegram_api().sent().len(), 1);
-    app.model().recover();
-    ada_says(&app, 2, "hello again").await;
-    assert_eq!(last_reply(&app.records(CHAT).await)["metadata"]["model"], "openai:test");
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn the_usage_of_a_turn_is_the_sum_of_its_requests() {
     let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
     app.model().count_tokens(1.5);
@@ -220,7 +202,7 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
     let facts = ["Keeps bees.", "Grows beans.", "Drinks green tea.", "Sails on Fridays."];
     remember(&app, &user("telegram-42"), CHAT, &facts).await;
     let (mut kept, mut notes) = (0, std::collections::BTreeSet::new());
-    for id in 1..40 {
+    for id in 1..28 {
         let about = ["bees", "beans", "tea", "Fridays"][usize::try_from(id).unwrap() % 4];
         let before = app.model().requests_for_notes().len();
         if id % 5 == 0 {
@@ -255,7 +237,7 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
             }
         }
     }
-    assert!(kept > 20, "{kept}");
+    assert!(kept > 12, "{kept}");
     assert!(notes.len() >= 4, "memory did not change between the turns: {notes:?}");
     assert!(app.model().requests_for_notes().len() >= 2, "there was no compaction between the turns");
     app.finish().await;

@@ -1,13 +1,13 @@
 //! The entries of memory in a turn: their limit in tokens, and never a person's own in a group.
 
-use annals_core::memory::{EntryKind, Finding, Owner};
+use annals_core::memory::{EntryKind, Finding};
 use annals_core::tokens;
 use annals_test_support::model_api::notes_of;
 
 use crate::app::TestApp;
 use crate::lark::{receive_plain, text};
 use crate::memory::{memory_of, remember, source, user};
-use crate::updates::{group, private};
+use crate::updates::private;
 
 /// Returns the memory section of the last request for an answer.
 fn told(app: &TestApp) -> String {
@@ -45,33 +45,6 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
         assert!(taken <= most, "{taken} tokens of {most} in a window of {window}:\n{told}");
         let one = taken / u32::try_from(entries).unwrap();
         assert!(taken + 2 * one > most, "there was room for another: {taken} of {most}");
-        app.finish().await;
-    }
-}
-
-#[tokio::test]
-async fn personal_entries_are_not_recalled_in_a_group() {
-    for groups in ["false", "true"] {
-        let app = TestApp::builder()
-            .set("CAPTURE_GROUP_MEMORY", groups)
-            .set("GROUP_ACTIVATION", "always")
-            .telegram()
-            .model()
-            .start()
-            .await;
-        remember(&app, &user("telegram-42"), "telegram:chat:42", &["Drinks green tea only."]).await;
-        let of_group = Owner::Chat("telegram:chat:-7".parse().unwrap());
-        remember(&app, &of_group, "telegram:chat:-7", &["The group drinks mead."]).await;
-        for update in [group(-7, 1, "What do I drink?"), group(-7, 2, "And green tea?")] {
-            app.handle(update).await;
-            let told = told(&app);
-            assert!(!told.contains("green tea"), "{groups}: {told}");
-            assert_eq!(told.contains("mead"), groups == "true", "{told}");
-        }
-        // In their own chat they are, and of the group nothing.
-        app.handle(private(42, 3, "What do I drink?")).await;
-        let told = told(&app);
-        assert!(told.contains("Drinks green tea only.") && !told.contains("mead"), "{told}");
         app.finish().await;
     }
 }

@@ -13,7 +13,6 @@ use crate::chat::{self, ROOM};
 use crate::discord::{self, DiscordApp};
 use crate::faults::{Faults, Plan};
 use crate::lark::{self, LarkApp};
-use crate::terminal::{annals, beside, piped};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
 use crate::world::World;
@@ -236,30 +235,6 @@ async fn the_notices_are_in_the_person_s_language() {
     let history = app.history(CHAT).await;
     let notices = history.iter().filter(|message| message["metadata"]["takeover"].is_string()).map(text_of);
     assert_eq!(notices.collect::<Vec<_>>(), ["这个聊天已由人工接管。", "人工已把这个聊天交还给机器人。"]);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_terminal_prints_the_operator_s_words_as_the_reply() {
-    let app = TestApp::start().await;
-    let chat = "agent:annals:user:local";
-    let dir = app.data_dir().to_owned();
-    let say = async |text: &'static str| {
-        let command = annals(&dir, &["chat", text]);
-        beside(move || piped(command, "")).await
-    };
-    assert_eq!(say("hello").await.1, "You said: hello\n");
-    take_over(&app, chat, "Grace").await;
-    let answering = async {
-        wait_until("it is stored", async || app.records(chat).await.len() > 3).await;
-        assert_eq!(send(&app, chat, "op-1", "I am.").await.status, 202);
-    };
-    let (printed, ()) = tokio::join!(Box::pin(say("Are you there?")), Box::pin(answering));
-    assert_eq!((printed.0, printed.1.as_str()), (0, "I am.\n"), "{printed:?}");
-    hand_back(&app, chat).await;
-    app.idle().await;
-    assert_eq!(say("And now?").await.1, "You said: And now?\n");
-    assert_answered_once(&app.records(chat).await);
     app.finish().await;
 }
 

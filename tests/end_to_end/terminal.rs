@@ -492,26 +492,6 @@ async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() 
     assert_eq!(error.lines().count(), 1, "{error}");
 }
 
-/// What cannot succeed: the person at the terminal runs the program.
-#[tokio::test]
-async fn a_wrong_key_is_named_at_once() {
-    let (dir, model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
-    model.fail(2, 401);
-    let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
-    let shown = beside(move || {
-        prompted(&mut screen);
-        screen.send_line("hello").unwrap();
-        let before = screen.exp_string("refused the request with 401: check MODEL_API_KEY").unwrap();
-        quit(&mut screen);
-        before
-    })
-    .await;
-    assert!(shown.contains("Sorry, I could not answer that"), "{shown:?}");
-    let (code, out, error) = beside(move || piped(hosted(dir.path(), &["chat", "hello"], &model), "")).await;
-    assert_eq!((code, out.as_str(), error.lines().count()), (1, "", 2), "{error}");
-    assert!(error.ends_with("refused the request with 401: check MODEL_API_KEY\n"), "{error}");
-}
-
 /// One answer for all that is printed.
 #[tokio::test]
 async fn no_color_removes_colours_from_logs_and_findings() {

@@ -43,18 +43,6 @@ async fn no_chat_waits_for_another() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_back_at_once_is_asked_again() {
-    let app = TestApp::start().await;
-    app.model().fail(1, 503);
-    app.model().fail(1, 429);
-    app.handle_as_time_passes(private(42, 7, "hello")).await;
-    assert_eq!(app.model().count(), 3);
-    assert_eq!(app.lines(CHAT).await, ["7 user: hello", "7/reply assistant: You said: hello"]);
-    assert_eq!(app.telegram_api().sent().len(), 1);
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn a_model_that_fails_on_ends_in_one_notice_within_a_minute() {
     let app = TestApp::start().await;
     app.model().fail(1000, 500);
@@ -120,16 +108,6 @@ async fn what_cannot_succeed_is_asked_once_and_administrators_are_told_why() {
     let records = app.records("http:chat:app:c1").await;
     assert_answered_once(&records);
     assert_eq!(records.last().unwrap().covers().len(), 1);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_refused_request_ends_in_one_notice() {
-    let app = TestApp::start().await;
-    app.model().fail(1000, 400);
-    app.handle_as_time_passes(private(42, 7, "hello")).await;
-    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (9, 1));
-    assert_eq!(app.history(CHAT).await[1]["metadata"]["kind"], "notice");
     app.finish().await;
 }
 
