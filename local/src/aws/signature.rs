@@ -8,9 +8,9 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use annals_core::secret::is_same;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_sdk_dynamodb::config::Credentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
@@ -63,9 +63,9 @@ impl Key {
         }
         let computed =
             self.sign(&given, headers, body, time).ok_or_else(|| wrong("the request cannot be signed"))?;
-        verify_slices_are_equal(computed.as_bytes(), given.signature.as_bytes()).map_err(|_| {
-            wrong("the signature is not the one of this program's key: set AWS_SECRET_ACCESS_KEY as it prints it")
-        })
+        let why =
+            "the signature is not the one of this program's key: set AWS_SECRET_ACCESS_KEY as it prints it";
+        is_same(given.signature.as_bytes(), computed.as_bytes()).then_some(()).ok_or_else(|| wrong(why))
     }
 
     fn sign(

@@ -28,6 +28,7 @@
 //! - [`tokens`]: estimates of tokens
 //! - [`trace`]: the steps of a turn, and their times
 //! - [`reply_token`]: secrets with which a message is answered
+//! - [`secret`]: comparison of secrets
 //! - [`refusal`]: whether a model declined
 //! - [`ranking`]: texts by how well they fit a question; [`terms`]: the words by which they are found
 //! - [`schedule`]: texts for a chat, and tasks for the model, at a time
@@ -59,6 +60,7 @@ pub mod recording;
 pub mod refusal;
 pub mod reply_token;
 pub mod schedule;
+pub mod secret;
 pub mod sender;
 pub mod settings;
 pub mod sort_key;

@@ -15,11 +15,12 @@
 //! security](https://open.feishu.cn/document/server-docs/event-subscription-guide/event-subscription-configure-/encrypt-key-encryption-configuration-case).
 
 use annals_channel::json::JsonView;
+use annals_core::secret::is_same;
 use aws_lc_rs::cipher::{
     AES_256, DecryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey,
 };
+use aws_lc_rs::digest;
 use aws_lc_rs::iv::FixedLength;
-use aws_lc_rs::{constant_time, digest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -66,14 +67,13 @@ impl<'a> Signature<'a> {
         }
     }
 
-    /// Returns true if this is the signature of `body`, compared in constant time. A missing header never matches.
+    /// Returns true if this is the signature of `body`. A missing header never matches.
     fn signs(&self, body: &[u8], encrypt_key: &str) -> bool {
         let (Some(timestamp), Some(nonce), Some(signature)) = (self.timestamp, self.nonce, self.signature)
         else {
             return false;
         };
-        let expected = sign(timestamp, nonce, encrypt_key, body);
-        constant_time::verify_slices_are_equal(expected.as_bytes(), signature).is_ok()
+        is_same(signature, sign(timestamp, nonce, encrypt_key, body).as_bytes())
     }
 }
 
@@ -130,15 +130,16 @@ pub fn verify(
 ) -> Result<Verified, VerifyError> {
     let Some(encrypt_key) = secrets.encrypt_key.filter(|key| !key.is_empty()) else {
         // Reads only these fields at first: a `Value` of the whole body takes many times its bytes in memory.
+        let known = secrets.verification_token;
         let marks: Marks<'_> = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
         if marks.encrypt.is_some() {
             return Err(Reason::NoKey.into());
         }
-        if !marks.token().is_some_and(|token| is_token(&token, secrets.verification_token)) {
+        if !marks.token().is_some_and(|token| is_same(token.as_bytes(), known.as_bytes())) {
             return Err(Reason::Token.into());
         }
         let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
-        return verified(body, secrets.verification_token);
+        return verified(body, known);
     };
     let is_signed = signature.signature.is_some();
     if is_signed && !signature.signs(body, encrypt_key) {
@@ -180,7 +181,7 @@ fn verified(call: Value, token: &str) -> Result<Verified, VerifyError> {
     let view = JsonView::of(&call).ok_or(Reason::NotJson)?;
     let header = view.object("header");
     let given = header.unwrap_or(view).text("token").ok_or(Reason::Token)?;
-    if !is_token(given, token) {
+    if !is_same(given.as_bytes(), token.as_bytes()) {
         return Err(Reason::Token.into());
     }
     // An event of schema 2 may have a `type` as well.
@@ -211,13 +212,6 @@ impl Marks<'_> {
         };
         serde_json::from_str(&raw).ok()
     }
-}
-
-/// Compares digests, so that the time taken reveals neither the token nor its length.
-fn is_token(given: &str, token: &str) -> bool {
-    let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
-    let equal = constant_time::verify_slices_are_equal(digest(given).as_ref(), digest(token).as_ref());
-    equal.is_ok() && !token.is_empty()
 }
 
 /// Decrypts `data`. Returns `None` if it is not encrypted under this key.

@@ -1,22 +1,16 @@
 //! Verifies that a webhook call comes from Telegram: [`secret_matches`].
 
-use aws_lc_rs::{constant_time, digest};
+use annals_core::secret::is_same;
 
 /// Header with the secret that was given to `setWebhook`.
 ///
 /// Source: `secret_token` of [`setWebhook`](https://core.telegram.org/bots/api#setwebhook).
 pub const SECRET_HEADER: &str = "x-telegram-bot-api-secret-token";
 
-/// Returns true if `header`, the bytes of [`SECRET_HEADER`], equals `secret`.
-///
-/// Digests are compared, so that the time taken reveals neither the secret nor its length. A missing header never
-/// matches, and an empty secret is never matched.
+/// Returns true if `header`, the bytes of [`SECRET_HEADER`], equals `secret`. A missing header never matches, and an empty
+/// secret is never matched.
 pub fn secret_matches(header: Option<&[u8]>, secret: &str) -> bool {
-    let Some(header) = header else { return false };
-    let digest = |bytes: &[u8]| digest::digest(&digest::SHA256, bytes);
-    let equal =
-        constant_time::verify_slices_are_equal(digest(header).as_ref(), digest(secret.as_bytes()).as_ref());
-    equal.is_ok() && !secret.is_empty()
+    header.is_some_and(|header| is_same(header, secret.as_bytes()))
 }
 
 #[cfg(test)]

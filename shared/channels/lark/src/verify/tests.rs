@@ -141,7 +141,6 @@ fn empty_secrets_match_nothing() {
     let body = json!({"challenge": "c1", "token": "", "type": "url_verification"}).to_string();
     let none = Secrets { encrypt_key: None, verification_token: "" };
     assert_eq!(reason(&Signature::default(), body.as_bytes(), &none), Reason::Token);
-    assert!(is_token("t", "t") && !is_token("t", "tt") && !is_token("", ""));
     // An empty key counts as not set: encrypted calls are refused, and a signature does not help.
     let empty = Secrets { encrypt_key: Some(""), verification_token: TOKEN };
     let body = encrypted("", event().to_string().as_bytes());
