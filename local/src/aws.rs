@@ -30,6 +30,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use fault::Fault;
+use percent_encoding::percent_decode_str;
 use s3s::auth::SimpleAuth;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
@@ -171,10 +172,8 @@ async fn answer(State(services): State<Arc<Services>>, request: Request) -> Resp
         return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "text/xml")], NO_QUERY_PROTOCOL)
             .into_response();
     }
-    let is_signed = request.headers().contains_key(header::AUTHORIZATION)
-        || request.uri().query().is_some_and(|query| query.contains("X-Amz-Signature="));
     let is_multipart = |value: &HeaderValue| value.as_bytes().starts_with(b"multipart/");
-    if !is_signed || request.headers().get(header::CONTENT_TYPE).is_some_and(is_multipart) {
+    if !is_signed(&request) || request.headers().get(header::CONTENT_TYPE).is_some_and(is_multipart) {
         // Before the body is read: a web page may send a form without a preflight request, and no SDK sends one.
         return match services.key.check(request.headers(), b"", &services.clock) {
             Err(fault) if is_json => fault.into_response(),
@@ -186,6 +185,19 @@ async fn answer(State(services): State<Arc<Services>>, request: Request) -> Resp
         return services.s3.answer(request).await;
     }
     services.json(request).await.unwrap_or_else(Fault::into_response)
+}
+
+/// Returns true if `request` has a signature of version 4. `s3s` accepts version 2 too, which signs no body and has no time
+/// window, and compares it in variable time.
+fn is_signed(request: &Request) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    let has = |name: &str| {
+        let mut names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+        names.any(|given| percent_decode_str(given).eq(name.bytes()))
+    };
+    let is_version_4 = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-HMAC-SHA256");
+    let is_in_header = request.headers().get(header::AUTHORIZATION).is_some_and(is_version_4);
+    (is_in_header || has("X-Amz-Signature")) && !has("Signature")
 }
 
 impl Services {

@@ -1,5 +1,6 @@
 //! `annals aws`: the program's stores, queue and secrets through the SDK, for a function in a container.
 
+use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -14,6 +15,9 @@ use annals_store::queue::{Sqs, Turn};
 use annals_store::settings::retention;
 use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata};
 use aws_sdk_sqs::types::MessageAttributeValue;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::app::{loopback_client, wait_until};
@@ -211,6 +215,26 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
         assert_eq!(request.send().await.unwrap().status(), 403, "{target}");
     }
     assert_eq!(client.get(format!("{url}/annals")).send().await.unwrap().status(), 403);
+    // Version 2 of S3's signatures, with the right key.
+    let (id, secret) = (&printed["AWS_ACCESS_KEY_ID"], printed["AWS_SECRET_ACCESS_KEY"].as_bytes());
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
+    let sign = |when: &str| STANDARD.encode(hmac::sign(&key, format!("GET\n\n\n{when}\n/annals").as_bytes()));
+    let (date, expires) = ("Sat, 21 Nov 2026 00:00:00 GMT", "4102444800");
+    let signature = utf8_percent_encode(&sign(expires), NON_ALPHANUMERIC).to_string();
+    let by_query =
+        |name: &str| format!("{url}/annals?AWSAccessKeyId={id}&Expires={expires}&{name}={signature}");
+    let by_header = format!("AWS {id}:{}", sign(date));
+    for (url, authorization) in [
+        (format!("{url}/annals"), by_header.as_str()),
+        (by_query("Signature"), ""),
+        (by_query("%53ignature"), "AWS4-HMAC-SHA256 Credential=local"),
+    ] {
+        let request = client.get(url).header("Date", date).header("Authorization", authorization);
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        let text = answer.text().await.unwrap();
+        assert!(status == 403 && text.contains("not signed"), "{status} {text}");
+    }
     // What a browser asks before a page may call.
     let asked = client
         .request(reqwest::Method::OPTIONS, url)
