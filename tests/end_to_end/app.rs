@@ -15,7 +15,7 @@ use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_local::queue::LocalQueue;
 use annals_local::stores::{BUCKET, REGION, Stores, TABLE};
-use annals_store::history::History;
+use annals_store::history::{History, Retention};
 use annals_store::settings::retention;
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::model_api::{self, ModelApi};
@@ -226,10 +226,7 @@ impl TestApp {
         let clock = self.clock.clone();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let proxied = match &self.proxies[..] {
-            [dynamodb, s3, ..] => Some([dynamodb, s3].map(|proxy| proxy.url().to_owned())),
-            _ => None,
-        };
+        let proxied = self.store_proxies();
         let opened = Arc::new(OnceLock::new());
         let kept = Arc::clone(&opened);
         let started = Program::start_through(config, clock, move |stores| {
@@ -245,6 +242,12 @@ impl TestApp {
         let (shutdown, is_shut_down) = oneshot::channel();
         let served = runtime.spawn(program.serve(async { drop(is_shut_down.await) }));
         self.running = Some(Running { base, runtime, shutdown, served });
+    }
+
+    /// Returns the URLs of the proxies in front of DynamoDB and S3.
+    fn store_proxies(&self) -> Option<[String; 2]> {
+        let [dynamodb, s3, ..] = &self.proxies[..] else { return None };
+        Some([dynamodb, s3].map(|proxy| proxy.url().to_owned()))
     }
 
     /// Stops the program and starts it on the same data, as a deployment does.
@@ -544,10 +547,21 @@ impl TestApp {
 
     /// Returns the histories, without what the program remembers.
     pub(crate) fn open_history(&self) -> History {
-        let (settings, stores) = (&self.settings, self.stores());
-        let retention = retention(Env::new(&|name| settings.get(name).cloned())).unwrap();
-        let (dynamodb, s3) = (stores.dynamodb.clone(), stores.s3.clone());
-        History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), self.clock.clone(), retention)
+        self.history_of(self.stores().clone())
+    }
+
+    /// Returns the histories through the proxies.
+    pub(crate) fn open_history_through_proxies(&self) -> History {
+        self.history_of(clients_of(self.stores().clone(), &self.store_proxies().unwrap()))
+    }
+
+    fn history_of(&self, Stores { dynamodb, s3, .. }: Stores) -> History {
+        History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), self.clock.clone(), self.retention())
+    }
+
+    fn retention(&self) -> Retention {
+        let settings = &self.settings;
+        retention(Env::new(&|name| settings.get(name).cloned())).unwrap()
     }
 
     /// Returns the stores of the program, which are there when it has stopped, too.

@@ -93,7 +93,7 @@ pub(crate) fn streamed(chunks: &[Value]) -> String {
 }
 
 /// The id of the message that is streamed, and its text.
-fn told(chunks: &[Value]) -> (String, String) {
+pub(crate) fn told(chunks: &[Value]) -> (String, String) {
     (chunks[0]["messageId"].as_str().unwrap().to_owned(), streamed(chunks))
 }
 

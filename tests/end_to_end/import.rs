@@ -22,7 +22,8 @@ const CHAT: &str = "telegram:chat:42";
 /// The bot's user id; [`telegram_api`](annals_test_support::telegram_api)'s.
 const BOT: i64 = annals_test_support::telegram_api::BOT_ID;
 
-fn options(chat: Option<&str>) -> Options {
+/// Returns options of an import into `chat`, or into the chats that the file names.
+pub(crate) fn options(chat: Option<&str>) -> Options {
     let settings = Settings {
         agent_id: "annals".into(),
         group_activation: GroupActivation::Always,

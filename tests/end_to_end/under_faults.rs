@@ -3,138 +3,35 @@
 //!
 //! `FAULT_SEED=7 cargo test --test end_to_end under_faults` runs one seed.
 
-use std::cell::{Cell, RefCell};
+mod stage;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use annals_test_support::audit::{Stored, Told};
-use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key, signed};
-use annals_test_support::fault_proxy::{Dice, Fault, FaultProxy, Service};
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi, Sent};
-use futures::future::{BoxFuture, join_all};
-use reqwest::{Method, StatusCode};
+use annals_test_support::fault_proxy::{Dice, Fault};
+use annals_test_support::lark_api::Sent;
+use futures::future::{BoxFuture, join, join_all};
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, NOW, OPS_KEY, TELEGRAM_SECRET, TestApp, passing, wait_until};
+use self::stage::Stage;
+use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, passing, text_of, wait_until};
+use crate::chat::ROOM;
 use crate::discord::{CHANNEL, GUILD, ask, snowflake};
-use crate::lark::{P2P, TOKEN, text};
-use crate::remembering::notes_of_tea;
+use crate::lark::{P2P, text};
 use crate::updates::{START, private};
 use crate::world::A_LIFE;
 
-/// Share of the requests that meet a fault.
-const PERCENT: u8 = 12;
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 /// Time that passes at each poll while people talk.
 const STEP: Duration = Duration::from_millis(300);
 const HOUR: Duration = Duration::from_hours(1);
-
-/// The program between proxies on all sides.
-struct Stage {
-    app: TestApp,
-    lark: LarkApi,
-    discord: DiscordApi,
-    dice: Dice,
-    /// In front of the program itself.
-    front: FaultProxy,
-    http: reqwest::Client,
-    _proxies: [FaultProxy; 2],
-}
-
-impl Stage {
-    async fn start(seed: u64) -> Self {
-        let dice = Dice::new(seed, 0);
-        let (lark, discord) = (LarkApi::start().await, DiscordApi::start().await);
-        let proxies = [
-            FaultProxy::start(Service::Lark, lark.base_url(), &dice).await,
-            FaultProxy::start(Service::Discord, &discord.base_url(), &dice).await,
-        ];
-        let settings = [
-            ("LARK_APP_ID", APP_ID),
-            ("LARK_APP_SECRET", APP_SECRET),
-            ("LARK_VERIFICATION_TOKEN", TOKEN),
-            ("LARK_API_BASE", proxies[0].url()),
-            ("DISCORD_APPLICATION_ID", APPLICATION_ID),
-            ("DISCORD_PUBLIC_KEY", &public_key()),
-            ("DISCORD_BOT_TOKEN", BOT_TOKEN),
-            ("DISCORD_API_BASE", proxies[1].url()),
-            ("CONTEXT_WINDOW", "1500"),
-            ("KEEP_RECENT", "4"),
-        ];
-        let builder = TestApp::builder().telegram().model().refusals_are_fine().faulty(&dice);
-        let builder = settings.iter().fold(builder, |builder, (name, value)| builder.set(name, value));
-        let app = builder.start().await;
-        app.model().answer_by(notes_of_tea);
-        let front = FaultProxy::start(Service::Model, app.base(), &dice).await;
-        dice.set_percent(PERCENT);
-        Self { app, lark, discord, dice, front, http: reqwest::Client::new(), _proxies: proxies }
-    }
-
-    /// Sends a request until it is accepted, as platforms do.
-    async fn send(&self, method: Method, path: &str, headers: &[(&str, String)], body: &Value) {
-        for _ in 0..300 {
-            let mut request = self.http.request(method.clone(), format!("{}{path}", self.front.url()));
-            for (name, value) in headers {
-                request = request.header(*name, value);
-            }
-            let Ok(answer) = request.body(body.to_string()).send().await else { continue };
-            let status = answer.status();
-            if status.is_success() {
-                return;
-            }
-            let is_fault = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-            assert!(is_fault, "{path}: {status} {:?}", answer.text().await);
-            tokio::task::yield_now().await;
-        }
-        panic!("{path} was not accepted: {:?}", self.dice);
-    }
-
-    async fn post(&self, path: &str, headers: &[(&str, String)], body: &Value) {
-        let json = ("content-type", "application/json".to_owned());
-        self.send(Method::POST, path, &[headers, &[json]].concat(), body).await;
-    }
-
-    async fn telegram(&self, update: impl Into<Value>) {
-        let secret = ("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET.to_owned());
-        self.post("/telegram", &[secret], &update.into()).await;
-    }
-
-    async fn discord(&self, call: &Value) {
-        let headers = signed(call.to_string().as_bytes());
-        self.post("/discord", &headers, call).await;
-        self.discord.responded(call, &json!({"type": 5}));
-    }
-
-    async fn call(&self, key: &str, method: Method, path: &str, body: &Value) {
-        let headers =
-            [("Authorization", format!("Bearer {key}")), ("content-type", "application/json".to_owned())];
-        self.send(method, path, &headers, body).await;
-    }
-
-    /// Waits for `what` while time passes.
-    async fn passing<T>(&self, what: impl Future<Output = T>) -> T {
-        passing(self.app.clock(), STEP, Box::pin(what)).await
-    }
-
-    async fn idle(&self) {
-        self.passing(self.app.idle()).await;
-    }
-
-    /// Lets `hours` pass, in steps. In each the compactor works until no request has been made for a while.
-    async fn hours_pass(&self, hours: u32) {
-        for _ in 0..hours / 6 {
-            self.app.clock().advance(6 * HOUR);
-            let quiet = Cell::new((0, 0));
-            let works = wait_until("the compactor has worked", async || {
-                let (requests, polls) = quiet.get();
-                let now = self.dice.counts().0;
-                quiet.set((now, if now == requests { polls + 1 } else { 0 }));
-                quiet.get().1 > 8
-            });
-            self.passing(works).await;
-        }
-    }
-}
+const CONVERSATION: &str = "http:chat:app:c1";
+/// Number of messages that are imported.
+const OLD: i64 = 20;
 
 /// Seconds between the start and now.
 fn seconds(app: &TestApp) -> i64 {
@@ -147,8 +44,8 @@ fn say(chat: &str, n: i64) -> String {
     )
 }
 
-/// Lets each chat say messages `from` to `to`.
-async fn talk(stage: &Stage, from: i64, to: i64) {
+/// Lets each chat say messages `from` to `to`. Returns the id and the text of each reply that was streamed.
+async fn talk(stage: &Stage, from: i64, to: i64) -> Vec<(String, String)> {
     let app = &stage.app;
     let base = seconds(app);
     let telegram = |chat: i64| -> BoxFuture<'_, ()> {
@@ -176,10 +73,32 @@ async fn talk(stage: &Stage, from: i64, to: i64) {
             stage.call(APP_KEY, Method::POST, "/v1/chats/c1/messages", &body).await;
         }
     });
+    let web = Box::pin(async {
+        let mut told = Vec::new();
+        for n in from..to {
+            told.push(stage.chat(&format!("w{n}"), &say("web", n)).await);
+        }
+        told
+    });
     app.model().answer_tools(&[("chat_history_search", json!({"query": "story"}))]);
+    for n in from..to {
+        app.model().answer_tools(&[("shop_lookup", json!({"order": format!("A{n}")}))]);
+    }
     let all = join_all([telegram(42), telegram(43), telegram(44), lark, discord, http]);
-    stage.passing(all).await;
+    let (_, told) = stage.passing(join(all, web)).await;
     stage.idle().await;
+    told
+}
+
+/// Checks that the shop got no call twice and no request that it refuses. Returns the orders of these calls.
+fn orders(stage: &Stage, tool: &str) -> BTreeSet<String> {
+    assert_eq!(stage.shop.refusals(), [""; 0], "{:?}", stage.dice);
+    let mut orders = BTreeSet::new();
+    for (name, input) in stage.shop.carried_out() {
+        let order = input["order"].as_str().unwrap().to_owned();
+        assert!(name != tool || orders.insert(order), "{tool} {input} came twice: {:?}", stage.dice);
+    }
+    orders
 }
 
 /// Rows of a table of the embedded engine.
@@ -213,10 +132,10 @@ pub(crate) fn findings(data: &Path, told: &[Told]) -> Vec<String> {
 }
 
 async fn run(seed: u64) {
-    let stage = Stage::start(seed).await;
+    let stage = Stage::start(seed, "1500").await;
     let (app, dice) = (&stage.app, &stage.dice);
     let began = seconds(app);
-    talk(&stage, 1, 7).await;
+    let (mut streamed, ()) = join(Box::pin(talk(&stage, 1, 7)), Box::pin(stage.import())).await;
     // An edit, a new session, a schedule.
     let base = seconds(app);
     let edit = private(42, 6, &say("tg42", 6)).at(began + 6).edited(base + 1, "tg42 has edited this");
@@ -232,7 +151,7 @@ async fn run(seed: u64) {
         .await;
     stage.idle().await;
     stage.hours_pass(60).await;
-    talk(&stage, 8, 12).await;
+    streamed.extend(Box::pin(talk(&stage, 8, 12)).await);
     let path = "/v1/chats/telegram%3Achat%3A44";
     stage.passing(stage.call(OPS_KEY, Method::DELETE, path, &Value::Null)).await;
     stage.hours_pass(u32::try_from(A_LIFE.as_secs() / 3600).unwrap()).await;
@@ -256,7 +175,15 @@ async fn run(seed: u64) {
         },
         all("lark:chat:oc_ada", said("lark", |n| format!("om_{n}"))),
         all(&format!("agent:annals:channel:{GUILD}:{CHANNEL}"), said("discord", snowflake)),
-        all("http:chat:app:c1", said("http", |n| format!("m{n}"))),
+        all(
+            CONVERSATION,
+            [
+                said("http", |n| format!("m{n}")),
+                (1..=OLD).map(|n| (format!("old{n}"), say("old", n))).collect(),
+            ]
+            .concat(),
+        ),
+        all(ROOM, said("web", |n| format!("w{n}"))),
     ];
     assert_eq!(settled_findings(app.data_dir(), &told).await, [""; 0], "{dice:?}");
     // What was answered has arrived.
@@ -270,6 +197,13 @@ async fn run(seed: u64) {
         assert!(sent.contains(&format!("{name} says {n},")), "{name} {n} has no answer: {dice:?}");
     }
     assert!(sent.contains("Tea is ready"), "{dice:?}");
+    // What was streamed is what is stored.
+    let history = app.history(ROOM).await;
+    for (id, text) in streamed {
+        let reply = history.iter().find(|message| message["id"] == *id);
+        assert_eq!(reply.map(text_of), Some(text), "{id}: {dice:?}");
+    }
+    assert!(!orders(&stage, "lookup").is_empty(), "no call was made: {dice:?}");
     let (requests, faults) = dice.counts();
     println!("seed {seed}: {faults} faults in {requests} requests");
     stage.app.finish().await;
@@ -282,6 +216,28 @@ async fn every_path_keeps_its_promises_on_a_network_that_fails() {
     for seed in one.map_or_else(|| SEEDS.to_vec(), |seed| vec![seed]) {
         Box::pin(run(seed)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_approved_call_is_made_at_most_once_on_a_network_that_fails() {
+    let stage = Stage::start(5, "16000").await;
+    let app = &stage.app;
+    for n in 0..10 {
+        app.model().answer_tools(&[("shop_refund", json!({"order": format!("A{n}")}))]);
+        for (id, text) in [(2 * n + 1, "Pay it back."), (2 * n + 2, "/approve")] {
+            let said = private(42, id, text).at(seconds(app));
+            let said = if text.starts_with('/') { said.command() } else { said };
+            stage.passing(stage.telegram(said)).await;
+            stage.idle().await;
+        }
+    }
+    stage.dice.set_percent(0);
+    stage.idle().await;
+    let paid = orders(&stage, "refund").len();
+    println!("{paid} of 10 refunds were made");
+    assert!(paid > 2, "{paid} refunds: {:?} {:?}", app.sent_texts(), stage.dice);
+    assert_eq!(settled_findings(app.data_dir(), &[]).await, [""; 0], "{:?}", stage.dice);
+    stage.app.finish().await;
 }
 
 /// A run that fails together with the stores cannot release its chat. The local program has its next run at once, and not after

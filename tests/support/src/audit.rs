@@ -80,6 +80,7 @@ impl Stored {
             );
             check_covering(name, chat, &mut found);
             check_summaries(name, chat, &mut found);
+            check_calls(name, chat, &mut found);
             check_head(name, chat, &mut found);
             if in_table > 0 && !chat.is_indexed {
                 found.push(format!("{name}: no index lists it"));
@@ -286,6 +287,17 @@ fn check_summaries(name: &str, chat: &Chat<'_>, found: &mut Vec<String>) {
             if !counted.insert(key.clone()) {
                 found.push(format!("{name}: two summaries count {key}"));
             }
+        }
+    }
+}
+
+/// Checks that each call of a tool has its result, or waits for a person.
+fn check_calls(name: &str, chat: &Chat<'_>, found: &mut Vec<String>) {
+    for (sk, record) in &chat.records {
+        let message = said_of(record);
+        let mut parts = message["parts"].as_array().into_iter().flatten();
+        if parts.any(|part| text(part, "state").starts_with("input-")) {
+            found.push(format!("{name}: {sk} has a call without a result"));
         }
     }
 }

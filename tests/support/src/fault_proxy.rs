@@ -33,6 +33,8 @@ pub enum Service {
     Discord,
     /// A model's API.
     Model,
+    /// A server of tools.
+    Mcp,
 }
 
 /// A fault of one request.
@@ -54,7 +56,7 @@ pub enum Fault {
     Delays,
     /// The answer waits before it is passed on.
     AnswersLate,
-    /// The service does twice what it is asked; the second answer arrives.
+    /// The service does twice what it is asked; the second answer arrives. A tool is asked once.
     Duplicates,
 }
 
@@ -222,6 +224,8 @@ async fn pass(mut client: TcpStream, address: &str, service: Service, dice: &Dic
             wait(delay).await;
             client.write_all(&answer).await
         }
+        // A tool recognises no repeat, so each that it gets is to be the program's own.
+        Fault::Duplicates if service == Service::Mcp => relay(&mut client, address, &request.bytes).await,
         Fault::Duplicates => {
             answer(address, &request.bytes).await?;
             relay(&mut client, address, &request.bytes).await
@@ -327,7 +331,7 @@ impl Service {
             Self::Aws => json(500, "", r#"{"__type":"com.amazonaws.sqs#InternalFailure"}"#),
             Self::S3 => xml(500, "InternalError"),
             Self::Telegram => json(502, "", r#"{"ok":false,"error_code":502,"description":"Bad Gateway"}"#),
-            Self::Lark | Self::Discord => json(502, "", "{}"),
+            Self::Lark | Self::Discord | Self::Mcp => json(502, "", "{}"),
             Self::Model => json(500, "", r#"{"error":{"message":"internal","type":"server_error"}}"#),
         }
     }
@@ -361,6 +365,7 @@ impl Service {
                 "Retry-After: 1\r\n",
                 r#"{"message":"You are being rate limited.","retry_after":0.2,"global":false}"#,
             ),
+            Self::Mcp => json(429, "Retry-After: 1\r\n", "{}"),
             Self::Model => json(
                 429,
                 "Retry-After: 1\r\n",

@@ -80,11 +80,14 @@ impl McpServer {
         Self { server: Server::start(0, router.with_state(shared.clone())).await, shared }
     }
 
-    /// `TOOLS` with this server as `shop`, with these `fields` beside its address.
+    /// Returns its address.
+    pub fn url(&self) -> String {
+        format!("{}/mcp", self.server.url)
+    }
+
+    /// `TOOLS` with this server as `shop`, with these `fields` beside or in place of its address.
     pub fn tools(&self, fields: &Value) -> String {
-        let mut shop = json!({
-            "url": format!("{}/mcp", self.server.url), "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"},
-        });
+        let mut shop = json!({"url": self.url(), "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}});
         if let (Value::Object(shop), Value::Object(fields)) = (&mut shop, fields) {
             shop.extend(fields.clone());
         }
@@ -138,7 +141,7 @@ impl McpServer {
 
     /// Redirects everything to `other` from now on.
     pub fn move_to(&self, other: &Self) {
-        self.state().moved_to = Some(format!("{}/mcp", other.server.url));
+        self.state().moved_to = Some(other.url());
     }
 
     /// Says these `annotations` of `tool` from now on.
