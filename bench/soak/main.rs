@@ -1,5 +1,5 @@
-//! The soak: many chats of three platforms send messages to the real program in bursts, while it is killed, its model
-//! fails, and the platforms answer 429 and deliver twice. Records live for minutes; people edit and repeat messages
+//! The soak: many chats of three platforms send messages to the real program in bursts, while it is killed, the network to
+//! its model and the platforms fails, and the platforms deliver twice. Records live for minutes; people edit and repeat messages
 //! that were archived long ago, and delete whole chats. Then the histories are checked: every message since the chat's
 //! last deletion is there once, with its edits, and covered by exactly one reply, and no earlier message is there. See
 //! `bench/README.md`.
@@ -69,7 +69,7 @@ async fn main() -> ExitCode {
     let began = Instant::now();
     drop(std::fs::remove_dir_all(&arguments.data));
     std::fs::create_dir_all(&arguments.data).unwrap();
-    let world = Arc::new(World::start(arguments.stale).await);
+    let world = Arc::new(World::start(arguments.stale, arguments.seed).await);
     let life = Duration::from_secs(arguments.life);
     let program = Program::start(arguments.program, &arguments.data, &world, life, arguments.seed);
     let per_chat = arguments.messages / arguments.chats;

@@ -157,22 +157,12 @@ impl Verdict {
 
     pub(crate) fn print(&self, report: &Report, lived: &[Lived], world: &World) {
         let sum = |of: fn(&Lived) -> u64| lived.iter().map(of).sum::<u64>().to_string();
-        let refused = |statuses: Vec<bool>| {
-            format!("{} of {}", statuses.iter().filter(|is| **is).count(), statuses.len())
-        };
-        let telegram = world.telegram.statuses("sendMessage").iter().map(|status| *status == 429).collect();
-        let lark = ["send", "reply"]
-            .iter()
-            .flat_map(|method| world.lark.codes(method))
-            .map(|code| code != 0)
-            .collect();
+        let (requests, faults) = world.dice.counts();
         let rows = [
             ("kills of the process", report.killed.times.to_string()),
             ("requests to the model cut off by them", report.killed.at_the_model.to_string()),
             ("requests to the model, with summaries", world.model.raw_requests().len().to_string()),
-            ("of them refused with 500, 429, 503", world.model.failed().to_string()),
-            ("Telegram: sends refused with 429", refused(telegram)),
-            ("Lark: sends refused with 429", refused(lark)),
+            ("faults in requests to the model and the platforms", format!("{faults} of {requests}")),
             ("webhooks and calls without an answer, sent again", report.again.to_string()),
             ("duplicates of what was acknowledged", sum(|lived| lived.duplicates)),
             ("chats deleted", sum(|lived| lived.deletions)),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::lark_api::LarkApi;
 use annals_test_support::model_api::ModelApi;
 use annals_test_support::telegram_api::TelegramApi;
@@ -10,7 +11,9 @@ use serde_json::{Value, json};
 
 use crate::handle::Handle;
 
-/// One in so many requests to the model fails, sends are answered with 429, and messages are delivered twice: 5%.
+/// Share of the requests to the model and the platforms that meet a fault.
+const PERCENT: u8 = 5;
+/// One in so many messages is delivered twice.
 const EACH: usize = 20;
 /// Average number of bursts between two deletions of a chat.
 const BURSTS_PER_DELETION: u64 = 40;
@@ -20,50 +23,53 @@ const BURST: u64 = 9;
 const TELEGRAM_SECRET: &str = "soak-telegram-secret";
 const LARK_TOKEN: &str = "soak-lark-token";
 
-/// Emulators of the model and the platforms, which outlive the program. Each refuses every twentieth request.
+/// Emulators of the model and the platforms, which outlive the program, each behind a proxy that fails.
 pub(crate) struct World {
     pub(crate) model: ModelApi,
     pub(crate) telegram: TelegramApi,
     pub(crate) lark: LarkApi,
+    pub(crate) dice: Dice,
+    /// In front of the model, Telegram and Lark.
+    proxies: [FaultProxy; 3],
     stale: u64,
 }
 
 impl World {
-    pub(crate) async fn start(stale: u64) -> Self {
-        let world = Self {
-            model: ModelApi::start().await,
-            telegram: TelegramApi::start().await,
-            lark: LarkApi::start().await,
-            stale,
-        };
-        world.model.accept_any_key();
-        world.model.delay(Duration::from_millis(150));
-        world.model.fail_each(EACH, &[500, 429, 503]);
-        world.telegram.delay(Duration::from_millis(20));
-        world.telegram.rate_limit_each(EACH, 1);
-        world.lark.delay(Duration::from_millis(20));
-        world.lark.rate_limit_each(EACH, 1);
-        world
+    pub(crate) async fn start(stale: u64, seed: u64) -> Self {
+        let dice = Dice::new(seed, PERCENT);
+        let (model, telegram, lark) =
+            (ModelApi::start().await, TelegramApi::start().await, LarkApi::start().await);
+        model.accept_any_key();
+        model.delay(Duration::from_millis(150));
+        telegram.delay(Duration::from_millis(20));
+        lark.delay(Duration::from_millis(20));
+        let proxies = [
+            FaultProxy::start(Service::Model, &model.base_url(), &dice).await,
+            FaultProxy::start(Service::Telegram, telegram.base_url(), &dice).await,
+            FaultProxy::start(Service::Lark, lark.base_url(), &dice).await,
+        ];
+        Self { model, telegram, lark, dice, proxies, stale }
     }
 
     /// Returns the program's settings. The window is small, so that chats are compacted, and records live for minutes,
     /// so that they are archived and expire.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        let [model, telegram, lark] = self.proxies.each_ref().map(|proxy| proxy.url().to_owned());
         vec![
             ("SESSION_STALE_AFTER", format!("{}s", self.stale)),
             ("ARCHIVE_GRACE", format!("{}s", self.stale * 2)),
             ("MODEL", "openai:soak".into()),
-            ("MODEL_BASE_URL", self.model.base_url()),
+            ("MODEL_BASE_URL", model),
             ("CONTEXT_WINDOW", "4000".into()),
             ("KEEP_RECENT", "10".into()),
             ("HTTP_API_KEYS", "dev:dev:admin".into()),
             ("TELEGRAM_BOT_TOKEN", TelegramApi::token().into()),
             ("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET.into()),
-            ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),
+            ("TELEGRAM_API_BASE", telegram),
             ("LARK_APP_ID", annals_test_support::lark_api::APP_ID.into()),
             ("LARK_APP_SECRET", annals_test_support::lark_api::APP_SECRET.into()),
             ("LARK_VERIFICATION_TOKEN", LARK_TOKEN.into()),
-            ("LARK_API_BASE", self.lark.base_url().to_owned()),
+            ("LARK_API_BASE", lark),
         ]
     }
 }

@@ -201,11 +201,6 @@ impl LarkApi {
         self.store().rate_limit = (times, reset_secs);
     }
 
-    /// Every `nth` message from now on is answered 429 with 99991400.
-    pub fn rate_limit_each(&self, nth: usize, reset_secs: u64) {
-        self.store().rate_limit_each = Some((nth, 0, reset_secs));
-    }
-
     /// The next `times` calls are answered with `status`, a proxy's page and no JSON; those for tokens too.
     pub fn fail(&self, times: usize, status: u16) {
         self.store().fail = (times, status);

@@ -195,17 +195,11 @@ impl ModelApi {
         self.shared.state().failing_with_results = StatusCode::from_u16(status).ok();
     }
 
-    /// Answers every `nth` request from now on with an error status: with these in turn.
-    pub fn fail_each(&self, nth: usize, statuses: &[u16]) {
-        let statuses = statuses.iter().filter_map(|status| StatusCode::from_u16(*status).ok()).collect();
-        self.shared.state().failing_each = Some((nth, statuses));
-    }
-
     /// Cancels the failures that are still to come.
     pub fn recover(&self) {
         let mut state = self.shared.state();
         state.failures.clear();
-        (state.failing_each, state.failing_with_results) = (None, None);
+        state.failing_with_results = None;
     }
 
     /// Delays each answer by this time from now on.
@@ -270,11 +264,6 @@ impl ModelApi {
     /// Returns the number of [`ModelApi::requests`].
     pub fn count(&self) -> usize {
         self.requests().len()
-    }
-
-    /// Returns the number of requests failed by [`ModelApi::fail_each`].
-    pub fn failed(&self) -> usize {
-        self.shared.state().failed
     }
 
     /// Returns the number of requests that are running now.

@@ -112,8 +112,6 @@ struct Store {
     lost_topics: HashSet<(i64, i64)>,
     lost_messages: HashSet<(i64, i64)>,
     rate_limit: (usize, u64),
-    /// The rate at which messages are answered 429: of how many, how many have come, and seconds until the next may.
-    rate_limit_each: Option<(usize, usize, u64)>,
     fail: (usize, u16),
     garbage: usize,
     refuse_entities: bool,
@@ -220,11 +218,6 @@ impl TelegramApi {
     /// The next `times` messages are answered 429.
     pub fn rate_limit(&self, times: usize, retry_after_secs: u64) {
         self.store().rate_limit = (times, retry_after_secs);
-    }
-
-    /// Every `nth` message from now on is answered 429.
-    pub fn rate_limit_each(&self, nth: usize, retry_after_secs: u64) {
-        self.store().rate_limit_each = Some((nth, 0, retry_after_secs));
     }
 
     /// The next `times` messages are answered with `status`, a proxy's page and no JSON.
@@ -469,13 +462,8 @@ impl Store {
 
     /// After how many seconds this message may come again, where it may not now.
     fn limited(&mut self) -> Option<u64> {
-        if self.rate_limit.0 > 0 {
-            self.rate_limit.0 -= 1;
-            return Some(self.rate_limit.1);
-        }
-        let (nth, came, seconds) = self.rate_limit_each.as_mut()?;
-        *came += 1;
-        came.is_multiple_of(*nth).then_some(*seconds)
+        self.rate_limit.0 = self.rate_limit.0.checked_sub(1)?;
+        Some(self.rate_limit.1)
     }
 
     fn send_message(&mut self, body: &Value) -> Result<Value, Refusal> {

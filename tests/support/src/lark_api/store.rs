@@ -137,8 +137,6 @@ pub(super) struct Store {
     pub(super) refused_type: Option<String>,
     pub(super) refuse: (usize, i64),
     pub(super) rate_limit: (usize, Option<u64>),
-    /// The rate at which messages are answered 429: of how many, how many have come, and seconds until the next may.
-    pub(super) rate_limit_each: Option<(usize, usize, u64)>,
     pub(super) fail: (usize, u16),
     pub(super) garbage: usize,
     pub(super) hang: usize,
@@ -175,14 +173,6 @@ impl Store {
         if name != "token" && self.rate_limit.0 > 0 {
             self.rate_limit.0 -= 1;
             return Err(self.rate_limit.1);
-        }
-        if let Some((nth, came, seconds)) = &mut self.rate_limit_each
-            && matches!(name, "send" | "reply")
-        {
-            *came += 1;
-            if came.is_multiple_of(*nth) {
-                return Err(Some(*seconds));
-            }
         }
         Ok(())
     }

@@ -51,10 +51,6 @@ pub(super) struct Stored {
     pub(super) later_failures: Vec<(usize, usize, StatusCode)>,
     /// The answer to requests with results of tools.
     pub(super) failing_with_results: Option<StatusCode>,
-    /// The interval of requests that are answered with an error, and the statuses in turn.
-    pub(super) failing_each: Option<(usize, Vec<StatusCode>)>,
-    /// Number of requests that failed so.
-    pub(super) failed: usize,
     pub(super) delay: Duration,
     pub(super) any_key: bool,
     pub(super) never_streams: bool,
@@ -143,12 +139,6 @@ impl Stored {
     }
 
     fn next_failure(&mut self) -> Option<StatusCode> {
-        if let Some((nth, statuses)) = &self.failing_each
-            && self.calls.len().is_multiple_of(*nth)
-        {
-            self.failed += 1;
-            return statuses.get((self.calls.len() / nth) % statuses.len()).copied();
-        }
         let came = self.calls.iter().filter(|call| !is_for_notes(&call.body)).count();
         let is_due = |(behind, _, _): &(usize, usize, StatusCode)| *behind <= came;
         let due: Vec<_> = self.later_failures.iter().copied().filter(is_due).collect();
