@@ -141,7 +141,7 @@ impl Stage {
 
     /// Imports [`OLD`] messages into the conversation `c1`, by as many commands as it takes.
     pub(super) async fn import(&self) {
-        let history = self.app.open_history_through_proxies().await;
+        let history = self.app.open_history_through_proxies();
         let (options, folder) = (options(Some(CONVERSATION)), tempfile::tempdir().unwrap());
         let file = folder.path().join("old.jsonl");
         let line = |n: i64| {
