@@ -15,8 +15,9 @@ use serde_json::Value;
 
 /// Attributes that the emptied head of a deleted chat may have.
 const KEPT_OF_A_HEAD: [&str; 7] = ["pk", "sk", "fence", "forgottenAt", "dueShard", "dueAt", "dueSince"];
-/// Attributes of a head that a run or a visit removes when it ends.
-const OF_A_RUN: [&str; 5] = ["leaseUntil", "turn", "compacting", "archiving", "joins"];
+/// Attributes of a head that a run or a visit removes when it ends. `compacting` may stay: the next compaction continues that
+/// summary, or gives it up.
+const OF_A_RUN: [&str; 4] = ["leaseUntil", "turn", "archiving", "joins"];
 
 /// A chat as its people know it.
 pub struct Told {
