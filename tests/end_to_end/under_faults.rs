@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use annals_agent::TurnError;
 use annals_test_support::audit::{Stored, Told};
 use annals_test_support::fault_proxy::{Dice, Fault};
 use annals_test_support::lark_api::Sent;
@@ -21,9 +22,10 @@ use self::stage::Stage;
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, passing, text_of, wait_until};
 use crate::chat::ROOM;
 use crate::discord::{CHANNEL, GUILD, ask, snowflake};
+use crate::faults::{Faults, Plan};
 use crate::lark::{P2P, text};
 use crate::updates::{START, private};
-use crate::world::A_LIFE;
+use crate::world::{A_LIFE, World};
 
 const SEEDS: [u64; 4] = [1, 2, 3, 4];
 /// Time that passes at each poll while people talk.
@@ -238,6 +240,27 @@ async fn an_approved_call_is_made_at_most_once_on_a_network_that_fails() {
     assert!(paid > 2, "{paid} refunds: {:?} {:?}", app.sent_texts(), stage.dice);
     assert_eq!(settled_findings(app.data_dir(), &[]).await, [""; 0], "{:?}", stage.dice);
     stage.app.finish().await;
+}
+
+/// Returns the number of requests to the stores, and the error, of a run whose model fails.
+async fn failing_run(plan: Plan) -> (usize, TurnError) {
+    let world = World::hosted(&[]).await;
+    world.model().fail(3, 500);
+    let asked = world.hear(0, "hello", true).await;
+    let faults = Faults::new(plan);
+    let run = world.start(world.agent_with(faults.clone()), &asked);
+    let ended = passing(&world.clock, STEP, Box::pin(world.ended(run))).await;
+    (faults.requests(), ended.unwrap_err())
+}
+
+/// The queue of the local program frees a chat after an error of the store alone. Otherwise the chat would wait for an hour.
+#[tokio::test]
+async fn a_failed_run_that_cannot_release_its_chat_ends_with_an_error_of_the_store() {
+    let (requests, error) = failing_run(Plan::None).await;
+    assert!(error.counts(), "{error}");
+    // The last request is the release.
+    let (_, error) = failing_run(Plan::Before(requests)).await;
+    assert!(matches!(error, TurnError::History(_)) && !error.continues_elsewhere(), "{error}");
 }
 
 /// A run that fails together with the stores cannot release its chat. The local program has its next run at once, and not after

@@ -91,11 +91,7 @@ async fn run_uncounted(
         }
         let agent = &match agent.for_run(&lease, recorder.clone()).await {
             Ok(agent) => agent,
-            Err(error) => {
-                let error = TurnError::from(error);
-                drop(agent.history.release_unfinished(&lease, error.counts(), recorder.take()).await);
-                return Err(error);
-            }
+            Err(error) => return Err(release_after(error.into(), agent, &lease, &recorder).await),
         };
         let typing = Typing::default();
         let mut shown = Box::pin(typing::show(agent, chat, typing.watch()));
@@ -143,12 +139,19 @@ async fn run_uncounted(
                     return Err(error);
                 }
             }
-            Err(error) => {
-                // Otherwise the next attempt would wait for the lease to end.
-                let trace = recorder.take();
-                drop(agent.history.release_unfinished(&lease, error.counts(), trace).await);
-                return Err(error);
-            }
+            Err(error) => return Err(release_after(error, agent, &lease, &recorder).await),
+        }
+    }
+}
+
+/// Releases the chat of a run that failed with `error`, since the next attempt would wait for the lease to end. Returns the error
+/// for the queue: that of the store if the chat may still be held.
+async fn release_after(error: TurnError, agent: &Agent, lease: &Lease, recorder: &Recorder) -> TurnError {
+    match agent.history.release_unfinished(lease, error.counts(), recorder.take()).await {
+        Ok(()) | Err(HistoryError::LeaseLost) => error,
+        Err(held) => {
+            tracing::error!(%error, "failed to run a turn, and then to release its chat");
+            held.into()
         }
     }
 }
