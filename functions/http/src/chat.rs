@@ -74,8 +74,7 @@ pub(crate) const PAST: HeaderName = HeaderName::from_static("x-annals-history");
 
 /// `POST /api/chat`: takes the requests of `useChat` of the Vercel AI SDK. Sends a message, edits one, regenerates a reply, or
 /// answers a reply's requests for approval. The answer is a UI message stream.
-#[utoipa::path(post, path = "/api/chat", operation_id = "postChat", tag = "chat", security(("key" = [])),
-    request_body(content = ChatRequest, content_type = "application/json"),
+#[utoipa::path(post, path = "/api/chat", operation_id = "postChat", tag = "chat", request_body = ChatRequest,
     responses((status = 200, description = "Stored; the reply streams as it is made", body = String,
         content_type = "text/event-stream",
         headers(("x-annals-history" = String,
@@ -109,7 +108,7 @@ pub(crate) async fn say(
 }
 
 /// `GET /api/chat/{id}/stream`: streams the reply that is being made, from its beginning; 204 if there is none.
-#[utoipa::path(get, path = "/api/chat/{id}/stream", operation_id = "resumeChat", tag = "chat", security(("key" = [])),
+#[utoipa::path(get, path = "/api/chat/{id}/stream", operation_id = "resumeChat", tag = "chat",
     params(RoomPath, ScopeQuery),
     responses((status = 200, description = "The reply that is being made", body = String, content_type = "text/event-stream"),
         (status = 204, description = "No reply is being made")))]
@@ -140,9 +139,8 @@ pub(crate) struct Stopped {
 }
 
 /// `POST /api/chat/{id}/stop`: does what `/stop` does; the body may name the sender as `userId`, and the command as `messageId`.
-#[utoipa::path(post, path = "/api/chat/{id}/stop", operation_id = "stopChat", tag = "chat", security(("key" = [])),
-    params(RoomPath, ScopeQuery),
-    request_body(content = Reset, content_type = "application/json"),
+#[utoipa::path(post, path = "/api/chat/{id}/stop", operation_id = "stopChat", tag = "chat",
+    params(RoomPath, ScopeQuery), request_body = Reset,
     responses((status = 200, description = "No reply is being made any more", body = Stopped)))]
 pub(crate) async fn stop(
     State(http): State<Arc<Http>>,

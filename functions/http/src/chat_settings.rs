@@ -20,29 +20,29 @@ use crate::state::Http;
 
 /// Settings to change, as a JSON merge patch: null removes one, so that it is again as the settings of the program say; what
 /// is left out stays.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ChangedSettings {
     /// Model that answers in this chat, by one of the names in `MODEL`, `MODEL_FALLBACK` and `MODELS`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
     model: Change<String>,
     /// Text that the model is given after `SYSTEM_PROMPT`. At most 2,048 bytes.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>, min_length = 1, pattern = "\\S")]
     prompt: Change<String>,
     /// Messages of a group that are answered, in place of `GROUP_ACTIVATION`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Activation>)]
     activation: Change<GroupActivation>,
     /// Quiet time before the chat is answered, such as `5s`: in place of `REPLY_QUIET` if it is longer. At most
     /// `10s`.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<String>)]
     reply_quiet: Change<ReplyQuiet>,
     /// Chats that this one's agent may send texts to with the tool `chat_send`, each with a name of its own. At most 8, with
     /// ChatKeys of at most 256 bytes.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<Vec<SendTarget>>, max_items = 8)]
     sends_to: Change<Vec<SendTarget>>,
 }
@@ -58,38 +58,13 @@ pub(crate) enum Activation {
     Always,
 }
 
-/// A change of one setting.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Change<T> {
-    /// It is left out, and stays.
-    #[default]
-    Keep,
-    /// It has a new value, or (`None`, for null) none any more.
-    To(Option<T>),
-}
+/// New value of a setting: the outer `None` if it is left out, the inner one for null, which removes it.
+#[allow(clippy::option_option, reason = "a merge patch tells null from what is left out")]
+type Change<T> = Option<Option<T>>;
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Change<T> {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        Option::deserialize(value).map(Self::To)
-    }
-}
-
-impl<T: Clone> Change<T> {
-    /// Returns the new value, if there is one.
-    fn value(&self) -> Option<&T> {
-        match self {
-            Self::Keep => None,
-            Self::To(value) => value.as_ref(),
-        }
-    }
-
-    /// Returns the value after the change of `before`.
-    fn after(&self, before: Option<T>) -> Option<T> {
-        match self {
-            Self::Keep => before,
-            Self::To(value) => value.clone(),
-        }
-    }
+/// Reads a value that is there.
+fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(value: D) -> Result<Change<T>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 impl JsonBody for ChangedSettings {
@@ -116,7 +91,7 @@ impl JsonBody for ChangedSettings {
 impl ChangedSettings {
     /// Checks what serde does not; `models` are the names of the models that a chat may have.
     fn check(&self, models: &[String]) -> Result<(), Problem> {
-        if let Some(model) = self.model.value()
+        if let Some(Some(model)) = &self.model
             && !models.contains(model)
         {
             let known = models.join(", ");
@@ -125,14 +100,14 @@ impl ChangedSettings {
                 "\"model\" must be one of the models that MODEL, MODEL_FALLBACK and MODELS name: {known}"
             )));
         }
-        if let Some(prompt) = self.prompt.value()
+        if let Some(Some(prompt)) = &self.prompt
             && (prompt.trim().is_empty() || prompt.len() > MAX_PROMPT_BYTES)
         {
             let detail =
                 format!("\"prompt\" must be a text of at most {MAX_PROMPT_BYTES} bytes that is not blank");
             return Err(bad_settings(&detail));
         }
-        if let Some(targets) = self.sends_to.value() {
+        if let Some(Some(targets)) = &self.sends_to {
             let names: HashSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
             let is_short = |target: &SendTarget| target.chat.to_string().len() <= MAX_TARGET_BYTES;
             if targets.len() > MAX_TARGETS || names.len() < targets.len() || !targets.iter().all(is_short) {
@@ -147,13 +122,14 @@ impl ChangedSettings {
     }
 
     fn change(&self, settings: &mut ChatSettings) {
+        let Self { model, prompt, activation, reply_quiet, sends_to } = self.clone();
         let before = std::mem::take(settings);
         *settings = ChatSettings {
-            model: self.model.after(before.model),
-            prompt: self.prompt.after(before.prompt),
-            activation: self.activation.after(before.activation),
-            reply_quiet: self.reply_quiet.after(before.reply_quiet),
-            sends_to: self.sends_to.after(Some(before.sends_to)).unwrap_or_default(),
+            model: model.unwrap_or(before.model),
+            prompt: prompt.unwrap_or(before.prompt),
+            activation: activation.unwrap_or(before.activation),
+            reply_quiet: reply_quiet.unwrap_or(before.reply_quiet),
+            sends_to: sends_to.map_or(before.sends_to, Option::unwrap_or_default),
         };
     }
 }
@@ -189,9 +165,8 @@ impl SettingsView {
 }
 
 /// `GET /v1/chats/{chatId}/settings`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/settings", operation_id = "getChatSettings", tag = "histories", security(("key" = [])),
-    params(ChatPath),
-    responses((status = 200, description = "The settings of the chat", body = SettingsView)))]
+#[utoipa::path(get, path = "/v1/chats/{chatId}/settings", operation_id = "getChatSettings", tag = "histories",
+    params(ChatPath), responses((status = 200, description = "The settings of the chat", body = SettingsView)))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
     InChat { caller, chat }: InChat,
@@ -202,8 +177,8 @@ pub(crate) async fn one(
 }
 
 /// `PATCH /v1/chats/{chatId}/settings`: they hold from the next message and turn on.
-#[utoipa::path(patch, path = "/v1/chats/{chatId}/settings", operation_id = "changeChatSettings", tag = "histories", security(("key" = [])),
-    params(ChatPath), request_body(content = ChangedSettings, content_type = "application/json"),
+#[utoipa::path(patch, path = "/v1/chats/{chatId}/settings", operation_id = "changeChatSettings", tag = "histories",
+    params(ChatPath), request_body = ChangedSettings,
     responses((status = 200, description = "The settings of the chat, after the change", body = SettingsView)))]
 pub(crate) async fn change(
     State(http): State<Arc<Http>>,

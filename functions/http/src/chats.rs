@@ -222,8 +222,7 @@ struct FailedDelivery {
 }
 
 /// `GET /v1/chats`
-#[utoipa::path(get, path = "/v1/chats", operation_id = "listChats", tag = "histories", security(("key" = [])),
-    params(ListQuery),
+#[utoipa::path(get, path = "/v1/chats", operation_id = "listChats", tag = "histories", params(ListQuery),
     responses((status = 200, description = "Chats, the most recently used first", body = Chats)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
@@ -257,8 +256,7 @@ pub(crate) async fn list(
 }
 
 /// `GET /v1/chats/{chatId}`
-#[utoipa::path(get, path = "/v1/chats/{chatId}", operation_id = "getChat", tag = "histories", security(("key" = [])),
-    params(ChatPath),
+#[utoipa::path(get, path = "/v1/chats/{chatId}", operation_id = "getChat", tag = "histories", params(ChatPath),
     responses((status = 200, description = "The chat's entry in the list, with `context=false`", body = ChatView)))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
@@ -305,7 +303,7 @@ impl JsonBody for Retitle {
 }
 
 /// `PATCH /v1/chats/{chatId}`
-#[utoipa::path(patch, path = "/v1/chats/{chatId}", operation_id = "retitleChat", tag = "histories", security(("key" = [])),
+#[utoipa::path(patch, path = "/v1/chats/{chatId}", operation_id = "retitleChat", tag = "histories",
     params(ChatPath), request_body = Retitle,
     responses((status = 200, description = "The chat's entry in the list, with its new title", body = ChatView)))]
 pub(crate) async fn retitle(

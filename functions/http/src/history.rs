@@ -25,7 +25,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::failure::{Failure, bad_cursor};
-use crate::request::{ChatPath, InChat, Query, QueryParameters};
+use crate::request::{ChatPath, InChat, Query, QueryParameters, accepts};
 use crate::schema;
 use crate::state::Http;
 
@@ -111,9 +111,8 @@ enum MemoryOf {
 }
 
 /// `GET /v1/chats/{chatId}/messages`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/messages", operation_id = "listMessages", tag = "histories", security(("key" = [])),
-    params(ChatPath, PageQuery),
-    responses((status = 200,
+#[utoipa::path(get, path = "/v1/chats/{chatId}/messages", operation_id = "listMessages", tag = "histories",
+    params(ChatPath, PageQuery), responses((status = 200,
         description = "A page, oldest first; or with `Accept: application/x-ndjson` the whole history, one message a line",
         content((Messages = "application/json"), (String = "application/x-ndjson")))))]
 pub(crate) async fn messages(
@@ -122,8 +121,7 @@ pub(crate) async fn messages(
     query: Result<Query<PageQuery>, Problem>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepts.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == NDJSON) {
+    if accepts(&headers, NDJSON) {
         let body = Body::from_stream(lines(http.ingress.history().clone(), caller, chat));
         return Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response());
     }
@@ -140,7 +138,7 @@ pub(crate) async fn messages(
 }
 
 /// `GET /v1/chats/{chatId}/context`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/context", operation_id = "getContext", tag = "histories", security(("key" = [])),
+#[utoipa::path(get, path = "/v1/chats/{chatId}/context", operation_id = "getContext", tag = "histories",
     params(ChatPath),
     responses((status = 200, description = "Context of a turn that would run now", body = ContextView)))]
 pub(crate) async fn context(
@@ -218,13 +216,12 @@ pub(crate) fn limit_of(limit: Option<&str>, default: usize, most: usize) -> Resu
 
 /// Streams the whole history as JSON lines, oldest first. Reads the next page when the caller has taken the last.
 fn lines(history: History, caller: Caller, chat: ChatKey) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    stream::try_unfold(Some(Position::Oldest), move |position| {
-        let (history, caller, chat) = (history.clone(), caller.clone(), chat.clone());
-        async move {
-            let Some(position) = position else { return Ok(None) };
-            let page = history.page(&chat, &position, MAX_PAGE).await?;
-            Ok(Some((listed_lines(&caller, &page.records)?, page.after.map(Position::After))))
-        }
+    let first = (history, caller, chat, Some(Position::Oldest));
+    stream::try_unfold(first, async |(history, caller, chat, position)| {
+        let Some(position) = position else { return Ok(None) };
+        let page = history.page(&chat, &position, MAX_PAGE).await?;
+        let lines = listed_lines(&caller, &page.records)?;
+        Ok(Some((lines, (history, caller, chat, page.after.map(Position::After)))))
     })
 }
 

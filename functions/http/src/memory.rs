@@ -26,7 +26,9 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::failure::{Failure, bad_cursor};
-use crate::request::{Body, JsonBody, MAX_USER_ID_BYTES, Query, QueryParameters, bad_body, bad_user};
+use crate::request::{
+    Body, JsonBody, ListedPath, MAX_USER_ID_BYTES, Query, QueryParameters, bad_body, bad_user,
+};
 use crate::state::Http;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -63,16 +65,7 @@ impl QueryParameters for OwnerQuery {
     }
 }
 
-/// Path parameter of `/v1/memory/{id}`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct EntryPath {
-    /// As listed
-    #[param(min_length = 1)]
-    id: String,
-}
-
-/// Caller of a request, and the entry that its [`EntryPath`] names, to which the caller has a right.
+/// Caller of a request, and the entry that its [`ListedPath`] names, to which the caller has a right.
 pub(crate) struct OwnEntry {
     caller: Caller,
     id: EntryId,
@@ -83,7 +76,7 @@ impl FromRequestParts<Arc<Http>> for OwnEntry {
 
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
         let caller = Caller::from_request_parts(parts, http).await?;
-        let path = Path::<EntryPath>::from_request_parts(parts, http).await;
+        let path = Path::<ListedPath>::from_request_parts(parts, http).await;
         let id: Option<EntryId> = path.ok().and_then(|Path(path)| path.id.parse().ok());
         match id.filter(|id| caller.may_remember(&id.owner)) {
             Some(id) => Ok(Self { caller, id }),
@@ -141,7 +134,6 @@ pub(crate) struct Memories {
     /// Entries that the agent's tool deleted in the last seven days. `PUT` of an entry's `earlier.markdown` restores it,
     /// `DELETE` deletes it for good.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     forgotten: Vec<Remembered>,
     /// Start of the next page of `state=pending`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -176,7 +168,6 @@ pub(crate) struct Remembered {
     markdown: String,
     /// MCP tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     outside: Vec<String>,
     /// The entry before the agent's tool replaced or deleted it; `PUT` of its `markdown` restores it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -184,7 +175,6 @@ pub(crate) struct Remembered {
     earlier: Option<Earlier>,
     /// Texts before corrections, at most three, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     earlier_forms: Vec<EarlierFormView>,
     /// Time at which it was said.
     valid_from: Timestamp,
@@ -194,7 +184,6 @@ pub(crate) struct Remembered {
     valid_to: Option<Timestamp>,
     /// Numbers of the entries that it superseded.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
     supersedes: Vec<u32>,
     /// Number of the entry that superseded it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,8 +246,7 @@ struct SourceView {
 }
 
 /// `GET /v1/memory`
-#[utoipa::path(get, path = "/v1/memory", operation_id = "listMemory", tag = "memory", security(("key" = [])),
-    params(OwnerQuery),
+#[utoipa::path(get, path = "/v1/memory", operation_id = "listMemory", tag = "memory", params(OwnerQuery),
     responses((status = 200, description = "The memory of a person, or of a chat", body = Memories)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
@@ -339,9 +327,8 @@ fn earlier(undoable: &Undoable) -> Earlier {
 }
 
 /// `PUT /v1/memory/{id}`
-#[utoipa::path(put, path = "/v1/memory/{id}", operation_id = "correctMemory", tag = "memory", security(("key" = [])),
-    params(EntryPath),
-    request_body(content = NewContent, content_type = "application/json"),
+#[utoipa::path(put, path = "/v1/memory/{id}", operation_id = "correctMemory", tag = "memory", params(ListedPath),
+    request_body = NewContent,
     responses((status = 200, description = "The entry as it is now", body = Remembered)))]
 pub(crate) async fn correct(
     State(http): State<Arc<Http>>,
@@ -355,8 +342,8 @@ pub(crate) async fn correct(
 }
 
 /// `POST /v1/memory/{id}/approve`
-#[utoipa::path(post, path = "/v1/memory/{id}/approve", operation_id = "approveMemory", tag = "memory", security(("key" = [])),
-    params(EntryPath),
+#[utoipa::path(post, path = "/v1/memory/{id}/approve", operation_id = "approveMemory", tag = "memory",
+    params(ListedPath),
     responses((status = 200, description = "The entry, which is recalled from now on", body = Remembered)))]
 pub(crate) async fn approve(
     State(http): State<Arc<Http>>,
@@ -368,8 +355,7 @@ pub(crate) async fn approve(
 }
 
 /// `DELETE /v1/memory/{id}`
-#[utoipa::path(delete, path = "/v1/memory/{id}", operation_id = "deleteMemory", tag = "memory", security(("key" = [])),
-    params(EntryPath),
+#[utoipa::path(delete, path = "/v1/memory/{id}", operation_id = "deleteMemory", tag = "memory", params(ListedPath),
     responses((status = 204, description = "Deleted for good")))]
 pub(crate) async fn delete(
     State(http): State<Arc<Http>>,

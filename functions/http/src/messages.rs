@@ -156,7 +156,7 @@ pub(crate) struct Receipt {
     #[schema(nullable = false, minimum = 1)]
     revision: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false, value_type = schema::UiMessage, required = false)]
+    #[schema(nullable = false, value_type = schema::UiMessage)]
     reply: Option<UiMessage>,
 }
 
@@ -193,9 +193,8 @@ impl Incoming {
 }
 
 /// `POST /v1/chats/{chatId}/messages`
-#[utoipa::path(post, path = "/v1/chats/{chatId}/messages", operation_id = "postMessage", tag = "messages", security(("key" = [])),
-    params(ChatPath, WaitQuery),
-    request_body(content = NewMessage, content_type = "application/json"),
+#[utoipa::path(post, path = "/v1/chats/{chatId}/messages", operation_id = "postMessage", tag = "messages",
+    params(ChatPath, WaitQuery), request_body = NewMessage,
     responses((status = 200, description = "Stored and answered", body = Receipt),
         (status = 202, description = "Stored; the reply follows", body = Receipt)))]
 pub(crate) async fn post(
@@ -208,10 +207,8 @@ pub(crate) async fn post(
 }
 
 /// `POST /v1/messages`
-#[utoipa::path(post, path = "/v1/messages", operation_id = "postDirectMessage", tag = "messages", security(("key" = [])),
-    params(WaitQuery),
-    request_body(content = NewMessage, content_type = "application/json"),
-    responses((status = 200, description = "Stored and answered", body = Receipt),
+#[utoipa::path(post, path = "/v1/messages", operation_id = "postDirectMessage", tag = "messages", params(WaitQuery),
+    request_body = NewMessage, responses((status = 200, description = "Stored and answered", body = Receipt),
         (status = 202, description = "Stored; the reply follows", body = Receipt)))]
 pub(crate) async fn post_direct(
     State(http): State<Arc<Http>>,
@@ -226,9 +223,8 @@ pub(crate) async fn post_direct(
 
 /// `POST /v1/chats/{chatId}/reset`: does what `/reset` does. The body may name the sender as `userId`, and the command as
 /// `messageId`, under which it is carried out once.
-#[utoipa::path(post, path = "/v1/chats/{chatId}/reset", operation_id = "resetChat", tag = "messages", security(("key" = [])),
-    params(ChatPath),
-    request_body(content = Reset, content_type = "application/json"),
+#[utoipa::path(post, path = "/v1/chats/{chatId}/reset", operation_id = "resetChat", tag = "messages",
+    params(ChatPath), request_body = Reset,
     responses((status = 202, description = "A new session", body = Receipt)))]
 pub(crate) async fn reset(
     State(http): State<Arc<Http>>,
@@ -241,9 +237,8 @@ pub(crate) async fn reset(
 
 /// `POST /v1/chats/{chatId}/compact`: does what `/compact` does. The body is that of `…/reset`, with an optional `focus`: the
 /// subject that the summary keeps above all. `?wait=` waits until it is done.
-#[utoipa::path(post, path = "/v1/chats/{chatId}/compact", operation_id = "compactChat", tag = "messages", security(("key" = [])),
-    params(ChatPath, WaitQuery),
-    request_body(content = Compact, content_type = "application/json"),
+#[utoipa::path(post, path = "/v1/chats/{chatId}/compact", operation_id = "compactChat", tag = "messages",
+    params(ChatPath, WaitQuery), request_body = Compact,
     responses((status = 200, description = "Done", body = Receipt),
         (status = 202, description = "Queued as the chat's next turn", body = Receipt)))]
 pub(crate) async fn compact(

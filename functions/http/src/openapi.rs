@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use serde_json::{Map, Value, json};
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{Modify, OpenApi, ToSchema};
+use utoipa::{OpenApi, ToSchema};
 
 use crate::schema::{Problem, UiMessage};
 use crate::{
@@ -68,147 +67,75 @@ pub(crate) struct Health {
         (name = "people", description = "One person in all chats, for admin keys"),
         (name = "about", description = "The program, without a key, and the key"),
     ),
-    modifiers(&Common)
 )]
 struct Api;
 
-/// Adds the security scheme that all routes have in common.
-struct Common;
+/// Statuses and kinds of problems by operation, without those of its inputs ([`INPUTS`]).
+const PROBLEMS: &str = "\
+postChat: 403 forbidden, 404 unknown-message, 409 message-id-taken more-approvals-needed, 503 unavailable
+resumeChat: 400 bad-chat-id bad-query, 503 unavailable
+stopChat: 400 bad-chat-id bad-query, 409 message-id-taken, 503 unavailable
+listChats: 403 forbidden, 503 unreadable
+getUsage: 400 bad-range, 403 forbidden, 503 unreadable
+getKey:
+getChat: 404 no-such-chat, 503 unreadable
+retitleChat: 403 forbidden, 404 no-such-chat, 503 unavailable unreadable
+getChatSettings: 403 forbidden, 503 unreadable
+changeChatSettings: 400 bad-settings, 403 forbidden, 404 no-such-chat, 503 unavailable unreadable
+forgetChat: 409 busy, 503 not-forgotten
+postMessage: 400 missing-user, 409 message-id-taken, 503 unavailable
+postDirectMessage: 400 missing-user, 409 message-id-taken, 503 unavailable
+takeOverChat: 400 bad-operator, 403 forbidden, 404 no-such-chat, 409 taken-over, 503 unavailable
+handBackChat: 403 forbidden, 503 unavailable
+sendMessage: 400 bad-operator, 403 forbidden, 404 no-such-chat, 409 message-id-taken taken-over, 503 unavailable
+listSchedules: 503 unreadable
+createSchedule: 400 bad-schedule, 404 no-such-chat, 409 schedule-refused, 503 unavailable
+cancelSchedule: 503 unavailable
+resetChat: 409 message-id-taken, 503 unavailable
+compactChat: 409 message-id-taken, 503 unavailable
+listMessages: 503 unreadable
+getContext: 503 unreadable unavailable
+searchChat: 400 bad-query bad-search, 503 unreadable
+listSegments: 503 unreadable
+getSegment: 404 no-such-segment, 503 unreadable
+getTurn: 400 bad-query, 404 no-such-turn, 503 unreadable
+listStrangers: 403 forbidden, 503 unavailable
+getPerson: 400 bad-user, 403 forbidden, 503 unavailable unreadable
+linkPerson: 400 bad-user bad-links, 403 forbidden, 409 links-off, 503 unavailable
+exportPerson: 400 bad-user, 403 forbidden, 503 unavailable
+erasePerson: 400 bad-user, 403 forbidden, 409 busy, 503 not-forgotten unavailable
+listMemory: 400 bad-cursor, 403 forbidden, 503 unavailable
+approveMemory: 403 forbidden, 404 no-entry, 503 unavailable
+correctMemory: 404 no-entry, 503 unavailable
+deleteMemory: 404 no-entry, 503 unavailable
+";
 
-impl Modify for Common {
-    fn modify(&self, api: &mut utoipa::openapi::OpenApi) {
-        let key = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
-        let key = key.description(Some("A key of `HTTP_API_KEYS`.")).build();
-        api.components.get_or_insert_default().add_security_scheme("key", SecurityScheme::Http(key));
-    }
+/// The same by parameter and by field of a body.
+const INPUTS: &str = "\
+chatId: 400 bad-chat-id
+trigger: 400 bad-chat-id bad-chat
+chatKey: 400 bad-owner bad-chat-id
+wait: 400 bad-wait
+before: 400 bad-query bad-cursor
+limit: 400 bad-limit
+userId: 400 bad-user
+parts: 400 bad-message
+messageId: 400 bad-message-id
+ts: 400 bad-ts
+focus: 400 bad-focus
+title: 400 bad-title
+";
+
+/// Returns the names of a table, and the statuses and kinds of each.
+fn rows(table: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    table.lines().filter_map(|row| row.split_once(':'))
 }
-
-/// Kinds of problems of one status.
-type Problems = (u16, &'static [&'static str]);
-
-/// Kinds of problems by operation, without those of its inputs ([`INPUTS`]).
-const PROBLEMS: &[(&str, &[Problems])] = &[
-    (
-        "postChat",
-        &[
-            (403, &["forbidden"]),
-            (404, &["unknown-message"]),
-            (409, &["message-id-taken", "more-approvals-needed"]),
-            (503, &["unavailable"]),
-        ],
-    ),
-    ("resumeChat", &[(400, &["bad-chat-id", "bad-query"]), (503, &["unavailable"])]),
-    (
-        "stopChat",
-        &[(400, &["bad-chat-id", "bad-query"]), (409, &["message-id-taken"]), (503, &["unavailable"])],
-    ),
-    ("listChats", &[(403, &["forbidden"]), (503, &["unreadable"])]),
-    ("getUsage", &[(400, &["bad-range"]), (403, &["forbidden"]), (503, &["unreadable"])]),
-    ("getKey", &[]),
-    ("getChat", &[(404, &["no-such-chat"]), (503, &["unreadable"])]),
-    (
-        "retitleChat",
-        &[(403, &["forbidden"]), (404, &["no-such-chat"]), (503, &["unavailable", "unreadable"])],
-    ),
-    ("getChatSettings", &[(403, &["forbidden"]), (503, &["unreadable"])]),
-    (
-        "changeChatSettings",
-        &[
-            (400, &["bad-settings"]),
-            (403, &["forbidden"]),
-            (404, &["no-such-chat"]),
-            (503, &["unavailable", "unreadable"]),
-        ],
-    ),
-    ("forgetChat", &[(409, &["busy"]), (503, &["not-forgotten"])]),
-    ("postMessage", &[(400, &["missing-user"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),
-    ("postDirectMessage", &[(400, &["missing-user"]), (409, &["message-id-taken"]), (503, &["unavailable"])]),
-    (
-        "takeOverChat",
-        &[
-            (400, &["bad-operator"]),
-            (403, &["forbidden"]),
-            (404, &["no-such-chat"]),
-            (409, &["taken-over"]),
-            (503, &["unavailable"]),
-        ],
-    ),
-    ("handBackChat", &[(403, &["forbidden"]), (503, &["unavailable"])]),
-    (
-        "sendMessage",
-        &[
-            (400, &["bad-operator"]),
-            (403, &["forbidden"]),
-            (404, &["no-such-chat"]),
-            (409, &["message-id-taken", "taken-over"]),
-            (503, &["unavailable"]),
-        ],
-    ),
-    ("listSchedules", &[(503, &["unreadable"])]),
-    (
-        "createSchedule",
-        &[
-            (400, &["bad-schedule"]),
-            (404, &["no-such-chat"]),
-            (409, &["schedule-refused"]),
-            (503, &["unavailable"]),
-        ],
-    ),
-    ("cancelSchedule", &[(503, &["unavailable"])]),
-    ("resetChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
-    ("compactChat", &[(409, &["message-id-taken"]), (503, &["unavailable"])]),
-    ("listMessages", &[(503, &["unreadable"])]),
-    ("getContext", &[(503, &["unreadable", "unavailable"])]),
-    ("searchChat", &[(400, &["bad-query", "bad-search"]), (503, &["unreadable"])]),
-    ("listSegments", &[(503, &["unreadable"])]),
-    ("getSegment", &[(404, &["no-such-segment"]), (503, &["unreadable"])]),
-    ("getTurn", &[(400, &["bad-query"]), (404, &["no-such-turn"]), (503, &["unreadable"])]),
-    ("listStrangers", &[(403, &["forbidden"]), (503, &["unavailable"])]),
-    ("getPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable", "unreadable"])]),
-    (
-        "linkPerson",
-        &[
-            (400, &["bad-user", "bad-links"]),
-            (403, &["forbidden"]),
-            (409, &["links-off"]),
-            (503, &["unavailable"]),
-        ],
-    ),
-    ("exportPerson", &[(400, &["bad-user"]), (403, &["forbidden"]), (503, &["unavailable"])]),
-    (
-        "erasePerson",
-        &[
-            (400, &["bad-user"]),
-            (403, &["forbidden"]),
-            (409, &["busy"]),
-            (503, &["not-forgotten", "unavailable"]),
-        ],
-    ),
-    ("listMemory", &[(400, &["bad-cursor"]), (403, &["forbidden"]), (503, &["unavailable"])]),
-    ("approveMemory", &[(403, &["forbidden"]), (404, &["no-entry"]), (503, &["unavailable"])]),
-    ("correctMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
-    ("deleteMemory", &[(404, &["no-entry"]), (503, &["unavailable"])]),
-];
-
-/// Kinds of problems, all of status 400, by parameter and by field of a body.
-const INPUTS: [(&str, &[&str]); 12] = [
-    ("chatId", &["bad-chat-id"]),
-    ("trigger", &["bad-chat-id", "bad-chat"]),
-    ("chatKey", &["bad-owner", "bad-chat-id"]),
-    ("wait", &["bad-wait"]),
-    ("before", &["bad-query", "bad-cursor"]),
-    ("limit", &["bad-limit"]),
-    ("userId", &["bad-user"]),
-    ("parts", &["bad-message"]),
-    ("messageId", &["bad-message-id"]),
-    ("ts", &["bad-ts"]),
-    ("focus", &["bad-focus"]),
-    ("title", &["bad-title"]),
-];
 
 /// Generates the document from the annotations of the code.
 pub(crate) fn describe() -> Value {
     let mut api = serde_json::to_value(Api::openapi()).unwrap_or_default();
+    api["components"]["securitySchemes"]["key"] =
+        json!({"type": "http", "scheme": "bearer", "description": "A key of `HTTP_API_KEYS`."});
     // One of two fields, and the other absent or null.
     for (schema, one, other, other_type) in [
         ("NewMessage", "text", "parts", "array"),
@@ -230,6 +157,9 @@ pub(crate) fn describe() -> Value {
     let schemas = api["components"]["schemas"].clone();
     let operations = api["paths"].as_object_mut().into_iter().flat_map(Map::values_mut);
     for operation in operations.flat_map(|path| path.as_object_mut().into_iter().flat_map(Map::values_mut)) {
+        if !matches!(operation["operationId"].as_str(), Some("getHealth" | "getOpenApi")) {
+            operation["security"] = json!([{"key": []}]);
+        }
         // Commands need no body.
         if matches!(
             operation["operationId"].as_str(),
@@ -259,7 +189,14 @@ pub(crate) fn describe() -> Value {
 /// Returns the kinds of problems that `operation` may answer with, by status.
 fn problems(operation: &Value, schemas: &Value) -> BTreeMap<u16, Vec<&'static str>> {
     let mut problems: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
-    let mut add = |status: u16, kinds: &[&'static str]| problems.entry(status).or_default().extend(kinds);
+    let mut add = |row: &'static str| {
+        for of_status in row.split(',') {
+            let mut kinds = of_status.split_whitespace();
+            if let Some(status) = kinds.next().and_then(|status| status.parse().ok()) {
+                problems.entry(status).or_default().extend(kinds);
+            }
+        }
+    };
     let body = operation.get("requestBody");
     let schema =
         body.map(|body| body["content"]["application/json"]["schema"].to_string()).unwrap_or_default();
@@ -271,23 +208,16 @@ fn problems(operation: &Value, schemas: &Value) -> BTreeMap<u16, Vec<&'static st
         .filter_map(|parameter| parameter["name"].as_str())
         .chain(fields.map(String::as_str))
         .collect();
-    for (_, kinds) in INPUTS.iter().filter(|(input, _)| inputs.contains(input)) {
-        add(400, kinds);
-    }
-    for (_, own) in PROBLEMS.iter().filter(|(id, _)| operation["operationId"] == **id) {
-        own.iter().for_each(|(status, kinds)| add(*status, kinds));
-    }
+    let of_inputs = rows(INPUTS).filter(|(input, _)| inputs.contains(input));
+    let own = rows(PROBLEMS).filter(|(id, _)| operation["operationId"] == **id);
+    of_inputs.chain(own).for_each(|(_, row)| add(row));
     if operation.get("security").is_some() {
-        add(401, &["unauthorized"]);
-        add(429, &["too-many-requests", "too-many-failures"]);
+        add("401 unauthorized, 429 too-many-requests too-many-failures");
     }
     if body.is_some() {
-        add(400, &["bad-body"]);
-        add(408, &["too-slow"]);
-        add(413, &["too-large"]);
-        add(503, &["overloaded"]);
+        add("400 bad-body, 408 too-slow, 413 too-large, 503 overloaded");
     }
-    add(500, &["internal"]);
+    add("500 internal");
     problems
 }
 

@@ -16,6 +16,8 @@ use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
 use axum::extract::{self, FromRequest, FromRequestParts, Path, Request};
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -48,6 +50,15 @@ pub(crate) struct RoomPath {
     /// A room of the key's own, at most 512 bytes, or with an admin key a whole ChatKey of one
     #[param(min_length = 1, max_length = 2048, pattern = "^[^\\x00-\\x1f\\x7f-\\x9f]+$")]
     id: String,
+}
+
+/// Path parameter that names something in a list.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct ListedPath {
+    /// As listed
+    #[param(min_length = 1)]
+    pub(crate) id: String,
 }
 
 /// Caller of a request, and the chat that its [`ChatPath`] names.
@@ -88,6 +99,12 @@ async fn in_chat<P: DeserializeOwned + Send>(
     let chat = chat.map_err(IntoResponse::into_response)?;
     telemetry::about(&chat);
     Ok(InChat { caller, chat })
+}
+
+/// Returns true if the request accepts answers of this media type by name.
+pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == media_type)
 }
 
 /// Parameters of a query.

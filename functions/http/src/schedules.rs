@@ -12,20 +12,11 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
 use crate::failure::Failure;
-use crate::request::{Body, ChatPath, InChat, JsonBody, bad_body};
+use crate::request::{Body, ChatPath, InChat, JsonBody, ListedPath, bad_body};
 use crate::state::Http;
-
-/// Second path parameter of `/v1/chats/{chatId}/schedules/{id}`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct SchedulePath {
-    /// As listed
-    #[param(min_length = 1)]
-    id: String,
-}
 
 /// `{text or prompt, at or cron, timeZone?, id?}`
 #[derive(Debug, Deserialize, ToSchema)]
@@ -112,9 +103,8 @@ impl From<StoredSchedule> for Listed {
 }
 
 /// `GET /v1/chats/{chatId}/schedules`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/schedules", operation_id = "listSchedules", tag = "schedules", security(("key" = [])),
-    params(ChatPath),
-    responses((status = 200, description = "The chat's schedules", body = Schedules)))]
+#[utoipa::path(get, path = "/v1/chats/{chatId}/schedules", operation_id = "listSchedules", tag = "schedules",
+    params(ChatPath), responses((status = 200, description = "The chat's schedules", body = Schedules)))]
 pub(crate) async fn list(
     State(http): State<Arc<Http>>,
     InChat { chat, .. }: InChat,
@@ -127,9 +117,8 @@ pub(crate) async fn list(
 }
 
 /// `POST /v1/chats/{chatId}/schedules`: for the person who spoke last in the chat, through the channel of that message.
-#[utoipa::path(post, path = "/v1/chats/{chatId}/schedules", operation_id = "createSchedule", tag = "schedules", security(("key" = [])),
-    params(ChatPath), request_body(content = NewSchedule, content_type = "application/json"),
-    responses(
+#[utoipa::path(post, path = "/v1/chats/{chatId}/schedules", operation_id = "createSchedule", tag = "schedules",
+    params(ChatPath), request_body = NewSchedule, responses(
         (status = 201, description = "The schedule is stored", body = Listed),
         (status = 200, description = "It was stored before", body = Listed)))]
 pub(crate) async fn create(
@@ -165,13 +154,13 @@ pub(crate) async fn create(
 }
 
 /// `DELETE /v1/chats/{chatId}/schedules/{id}`: it never comes due again.
-#[utoipa::path(delete, path = "/v1/chats/{chatId}/schedules/{id}", operation_id = "cancelSchedule", tag = "schedules", security(("key" = [])),
-    params(ChatPath, SchedulePath),
+#[utoipa::path(delete, path = "/v1/chats/{chatId}/schedules/{id}", operation_id = "cancelSchedule", tag = "schedules",
+    params(ChatPath, ListedPath),
     responses((status = 204, description = "There is no such schedule, any more or at all")))]
 pub(crate) async fn cancel(
     State(http): State<Arc<Http>>,
     InChat { chat, .. }: InChat,
-    Path(SchedulePath { id }): Path<SchedulePath>,
+    Path(ListedPath { id }): Path<ListedPath>,
 ) -> Result<StatusCode, Failure> {
     let history = http.ingress.history();
     if let Ok(id) = ScheduleId::try_from(id) {

@@ -61,7 +61,7 @@ struct HitView {
 }
 
 /// `GET /v1/chats/{chatId}/search`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/search", operation_id = "searchChat", tag = "histories", security(("key" = [])),
+#[utoipa::path(get, path = "/v1/chats/{chatId}/search", operation_id = "searchChat", tag = "histories",
     params(ChatPath, SearchQuery),
     responses((status = 200, description = "The messages of the whole history that fit best", body = Hits)))]
 pub(crate) async fn search(

@@ -12,13 +12,13 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{Stream, stream};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::history::{NDJSON, listed_lines};
-use crate::request::{ChatPath, InChat};
+use crate::request::{ChatPath, InChat, ListedPath};
 use crate::state::Http;
 
 /// `{segments}`
@@ -47,17 +47,8 @@ impl From<SegmentInfo> for Listed {
     }
 }
 
-/// Second path parameter of `/v1/chats/{chatId}/segments/{id}`.
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct SegmentPath {
-    /// As listed
-    #[param(min_length = 1)]
-    id: String,
-}
-
 /// `GET /v1/chats/{chatId}/segments`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/segments", operation_id = "listSegments", tag = "histories", security(("key" = [])),
+#[utoipa::path(get, path = "/v1/chats/{chatId}/segments", operation_id = "listSegments", tag = "histories",
     params(ChatPath),
     responses((status = 200, description = "Archived segments of the chat, oldest first", body = Segments)))]
 pub(crate) async fn list(
@@ -70,14 +61,13 @@ pub(crate) async fn list(
 
 /// `GET /v1/chats/{chatId}/segments/{id}`
 #[utoipa::path(get, path = "/v1/chats/{chatId}/segments/{id}", operation_id = "getSegment", tag = "histories",
-    security(("key" = [])),
-    params(ChatPath, SegmentPath),
+    params(ChatPath, ListedPath),
     responses((status = 200, description = "One segment, one message a line", body = String,
         content_type = "application/x-ndjson")))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
     InChat { caller, chat }: InChat,
-    Path(path): Path<SegmentPath>,
+    Path(path): Path<ListedPath>,
 ) -> Result<Response, Failure> {
     let history = http.ingress.history();
     let segment = match path.id.parse() {
@@ -98,14 +88,12 @@ fn lines(
     caller: Caller,
     segment: Arc<Segment>,
 ) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    stream::try_unfold(0, move |from| {
-        let (history, caller, segment) = (history.clone(), caller.clone(), Arc::clone(&segment));
-        async move {
-            let records = history.segment_records(&segment, from).await?;
-            if records.is_empty() {
-                return Ok(None);
-            }
-            Ok(Some((listed_lines(&caller, &records)?, from + records.len())))
+    stream::try_unfold((history, caller, segment, 0), async |(history, caller, segment, from)| {
+        let records = history.segment_records(&segment, from).await?;
+        if records.is_empty() {
+            return Ok(None);
         }
+        let lines = listed_lines(&caller, &records)?;
+        Ok(Some((lines, (history, caller, segment, from + records.len()))))
     })
 }

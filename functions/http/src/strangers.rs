@@ -18,7 +18,7 @@ pub(crate) struct Strangers {
 }
 
 /// `GET /v1/strangers`
-#[utoipa::path(get, path = "/v1/strangers", operation_id = "listStrangers", tag = "histories", security(("key" = [])),
+#[utoipa::path(get, path = "/v1/strangers", operation_id = "listStrangers", tag = "histories",
     responses((status = 200, body = Strangers,
         description = "The people and chats that were refused in the last 30 days, the newest first, at most 200")))]
 pub(crate) async fn list(State(http): State<Arc<Http>>, caller: Caller) -> Result<Json<Strangers>, Failure> {

@@ -83,8 +83,8 @@ pub(crate) struct Held {
 
 /// `PUT /v1/chats/{chatId}/takeover`: from now on messages are stored and not answered, until an operator answers or the chat
 /// is handed back.
-#[utoipa::path(put, path = "/v1/chats/{chatId}/takeover", operation_id = "takeOverChat", tag = "operators", security(("key" = [])),
-    params(ChatPath), request_body(content = NewTakeover, content_type = "application/json"),
+#[utoipa::path(put, path = "/v1/chats/{chatId}/takeover", operation_id = "takeOverChat", tag = "operators",
+    params(ChatPath), request_body = NewTakeover,
     responses((status = 200, description = "The operator has the chat", body = Held)))]
 pub(crate) async fn take_over(
     State(http): State<Arc<Http>>,
@@ -103,9 +103,8 @@ pub(crate) async fn take_over(
 }
 
 /// `DELETE /v1/chats/{chatId}/takeover`: the bot answers what is unanswered, and what comes.
-#[utoipa::path(delete, path = "/v1/chats/{chatId}/takeover", operation_id = "handBackChat", tag = "operators", security(("key" = [])),
-    params(ChatPath),
-    responses((status = 200, description = "No operator has the chat", body = Held)))]
+#[utoipa::path(delete, path = "/v1/chats/{chatId}/takeover", operation_id = "handBackChat", tag = "operators",
+    params(ChatPath), responses((status = 200, description = "No operator has the chat", body = Held)))]
 pub(crate) async fn hand_back(
     State(http): State<Arc<Http>>,
     InChat { caller, chat }: InChat,
@@ -117,8 +116,8 @@ pub(crate) async fn hand_back(
 
 /// `POST /v1/chats/{chatId}/send`: sends a message as the bot, through the chat's platform. If the chat is taken over, it
 /// answers what is unanswered.
-#[utoipa::path(post, path = "/v1/chats/{chatId}/send", operation_id = "sendMessage", tag = "operators", security(("key" = [])),
-    params(ChatPath), request_body(content = NewDispatch, content_type = "application/json"),
+#[utoipa::path(post, path = "/v1/chats/{chatId}/send", operation_id = "sendMessage", tag = "operators",
+    params(ChatPath), request_body = NewDispatch,
     responses((status = 202, description = "Stored; the chat's next turn sends it", body = Receipt)))]
 pub(crate) async fn send(
     State(http): State<Arc<Http>>,

@@ -121,7 +121,7 @@ pub(crate) struct PromptTools {
 }
 
 /// `GET /v1/chats/{chatId}/turns/{id}`
-#[utoipa::path(get, path = "/v1/chats/{chatId}/turns/{id}", operation_id = "getTurn", tag = "histories", security(("key" = [])),
+#[utoipa::path(get, path = "/v1/chats/{chatId}/turns/{id}", operation_id = "getTurn", tag = "histories",
     params(ChatPath, TurnPath, TurnQuery),
     responses((status = 200, description = "The steps of the turn that made a reply, with their times", body = TurnView)))]
 pub(crate) async fn one(

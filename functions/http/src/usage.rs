@@ -24,7 +24,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Caller;
 use crate::failure::{Failure, bad_cursor};
 use crate::history::limit_of;
-use crate::request::{Query, QueryParameters};
+use crate::request::{Query, QueryParameters, accepts};
 use crate::state::Http;
 
 const CSV: &str = "text/csv";
@@ -149,8 +149,7 @@ impl Row {
 }
 
 /// `GET /v1/usage`
-#[utoipa::path(get, path = "/v1/usage", operation_id = "getUsage", tag = "histories", security(("key" = [])),
-    params(UsageQuery),
+#[utoipa::path(get, path = "/v1/usage", operation_id = "getUsage", tag = "histories", params(UsageQuery),
     responses((status = 200, description = "Tokens and cost of replies; with `Accept: text/csv` the rows as CSV",
         content((Usage = "application/json"), (String = "text/csv")))))]
 pub(crate) async fn usage(
@@ -175,8 +174,7 @@ pub(crate) async fn usage(
     let limit = limit_of(query.limit.as_deref(), DEFAULT_CHATS, MAX_CHATS)?;
     let by = query.by.unwrap_or_default();
     let usage = http.usage(from, to, by, before.as_ref(), limit).await?;
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if !accepts.split(',').any(|range| range.split(';').next().unwrap_or_default().trim() == CSV) {
+    if !accepts(&headers, CSV) {
         return Ok(Json(usage).into_response());
     }
     let rows = usage.rows.iter().map(Row::csv);

@@ -145,28 +145,9 @@ fn bad_chat(detail: &str) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-
-    fn parse(body: &Value) -> Result<Submission, String> {
-        Submission::parse(body.to_string().as_bytes()).map_err(|problem| problem.detail)
-    }
-
-    #[test]
-    fn reads_requests_of_use_chat() {
-        let said =
-            json!({"id": "m2", "role": "user", "parts": [{"type": "text", "text": "hi"}], "metadata": null});
-        let reply = json!({"id": "m1/reply", "role": "assistant", "parts": []});
-        let body = json!({"id": "r", "messages": [reply, said], "trigger": "submit-message", "extra": 1});
-        let body = parse(&body).unwrap();
-        assert_eq!((body.id.as_str(), body.past.len(), body.last.id.as_str()), ("r", 1, "m2"));
-        assert!(!body.regenerates && body.message_id.is_none() && body.user_id.is_none());
-        let body = json!({"id": "r", "message": said, "trigger": "regenerate-message", "messageId": "m1/reply", "userId": "ada"});
-        let body = parse(&body).unwrap();
-        assert!(body.regenerates && body.past.is_empty());
-        assert_eq!((body.message_id.unwrap(), body.user_id.unwrap().0), ("m1/reply".into(), "ada".into()));
-    }
 
     #[test]
     fn refuses_invalid_requests_without_quoting_messages() {
@@ -188,7 +169,7 @@ mod tests {
             json!({"id": "r", "messages": [said], "scope": "secret"}),
             json!("secret"),
         ] {
-            let detail = parse(&bad).unwrap_err();
+            let detail = Submission::parse(bad.to_string().as_bytes()).unwrap_err().detail;
             assert!(!detail.contains("secret"), "{bad}: {detail}");
         }
     }

@@ -172,10 +172,7 @@ impl Request<'_> {
         let ingress = self.ingress();
         let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
         let mut draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
-        draft.metadata.extend(message.metadata.of_client());
-        if let Some(time_zone) = message.metadata.time_zone() {
-            draft.metadata.set_time_zone(time_zone);
-        }
+        add_metadata(&mut draft, message);
         let is_command = command(&draft.parts).is_some();
         if ts != self.now {
             let stored = self.stored_from(draft.key().base()).await?;
@@ -207,10 +204,7 @@ impl Request<'_> {
             if let Some(newest) = stored.newest(&id) {
                 // It remains its author's message, even if another user asks for another reply.
                 let mut draft = self.draft(&newest.user_id, id, newest.message.parts.clone());
-                draft.metadata.extend(newest.message.metadata.of_client());
-                if let Some(time_zone) = newest.message.metadata.time_zone() {
-                    draft.metadata.set_time_zone(time_zone);
-                }
+                add_metadata(&mut draft, &newest.message);
                 return self.append_again(Draft { person: newest.person.clone(), ..draft }, &stored).await;
             }
             if stored.is_answered_command() {
@@ -294,6 +288,14 @@ impl Request<'_> {
 
 /// Distance of a message from one of the same time that it follows.
 const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Adds the metadata that `message` has of its client, and its time zone.
+fn add_metadata(draft: &mut Draft, message: &UiMessage) {
+    draft.metadata.extend(message.metadata.of_client());
+    if let Some(time_zone) = message.metadata.time_zone() {
+        draft.metadata.set_time_zone(time_zone);
+    }
+}
 
 /// Returns true if `id` is the last message of a person in the context.
 fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
