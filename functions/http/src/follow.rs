@@ -7,7 +7,7 @@ use std::time::Duration;
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::live::{Listener, LiveEvent, ReplyEvent, ReplyStart};
-use annals_store::history::{Fate, History, HistoryError};
+use annals_store::history::{Fate, History};
 
 /// First pause between two reads of the history; each later one is longer, up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -124,7 +124,11 @@ impl Follower {
 
     /// Reads the history.
     async fn read(&self) -> News {
-        match self.fate().await {
+        let fate = match &self.awaited {
+            Awaited::Answer(base, _) => self.history.settled_reply_to(&self.chat, base).await,
+            Awaited::Reply(reply) => self.history.settled(&self.chat, reply).await,
+        };
+        match fate {
             Ok(Fate::Settled(record)) => News::Reply(ReplyEvent::Stored(Arc::new(*record))),
             Ok(Fate::Forgotten) => News::Forgotten,
             Ok(Fate::Open) => News::NotStored,
@@ -132,13 +136,6 @@ impl Follower {
                 tracing::warn!(%error, "failed to read whether a reply is stored; reading again");
                 News::NotStored
             }
-        }
-    }
-
-    async fn fate(&self) -> Result<Fate, HistoryError> {
-        match &self.awaited {
-            Awaited::Answer(base, _) => self.history.settled_reply_to(&self.chat, base).await,
-            Awaited::Reply(reply) => self.history.settled(&self.chat, reply).await,
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Removed {
 }
 
 /// `DELETE /v1/chats/{chatId}`: returns the numbers of deleted objects, 0 if the chat does not exist.
-#[utoipa::path(delete, path = "/v1/chats/{chatId}", operation_id = "forgetChat", tag = "histories", security(("key" = [])),
+#[utoipa::path(delete, path = "/v1/chats/{chatId}", operation_id = "forgetChat", tag = "histories",
     params(ChatPath),
     responses((status = 200, description = "The chat is deleted; the numbers of deleted objects", body = Removed)))]
 pub(crate) async fn delete(
@@ -43,31 +43,39 @@ pub(crate) async fn delete(
         None => Vec::new(),
     };
     loop {
-        let error = match forget(http.ingress.history(), http.ingress.agents(), &chat, ends).await {
+        match forget(http.ingress.history(), http.ingress.agents(), &chat, ends).await {
             Ok(removed) => {
-                if let Some(after_forgetting) = &http.after_forgetting
-                    && let Err(error) = after_forgetting(names).await
-                {
-                    tracing::error!(error, "failed to remove the remaining data of a forgotten chat");
-                    return Err(Problem::not_forgotten().into());
-                }
+                http.forget_elsewhere(names).await?;
                 return Ok(Json(Removed { chat_key: chat, removed }));
             }
-            Err(error) => error,
-        };
-        match error {
-            ForgetError::Busy { .. } if http.clock.now() < ends => http.clock.sleep(PAUSE).await,
-            ForgetError::Busy { .. } | ForgetError::History(HistoryError::LeaseLost) => {
-                return Err(Problem::busy().into());
-            }
-            ForgetError::Unfinished { forgotten } => {
-                tracing::info!(?forgotten, "ran out of time to forget a chat");
-                return Err(Problem::not_forgotten_yet(forgotten.records).into());
-            }
-            error => {
-                tracing::error!(%error, "failed to forget a chat");
-                return Err(Problem::not_forgotten().into());
-            }
+            Err(ForgetError::Busy { .. }) if http.clock.now() < ends => http.clock.sleep(PAUSE).await,
+            Err(error) => return Err(unfinished(error).into()),
+        }
+    }
+}
+
+impl Http {
+    /// Removes the data about forgotten chats of these names that the program keeps outside the stores.
+    pub(crate) async fn forget_elsewhere(&self, names: Vec<ChatKey>) -> Result<(), Problem> {
+        let Some(after_forgetting) = &self.after_forgetting else { return Ok(()) };
+        after_forgetting(names).await.map_err(|error| {
+            tracing::error!(error, "failed to remove the remaining data of forgotten chats");
+            Problem::not_forgotten()
+        })
+    }
+}
+
+/// Returns the problem of a deletion that did not end.
+pub(crate) fn unfinished(error: ForgetError) -> Problem {
+    match error {
+        ForgetError::Busy { .. } | ForgetError::History(HistoryError::LeaseLost) => Problem::busy(),
+        ForgetError::Unfinished { forgotten } => {
+            tracing::info!(?forgotten, "ran out of time to forget a chat");
+            Problem::not_forgotten_yet(forgotten.records)
+        }
+        error => {
+            tracing::error!(%error, "failed to forget a chat");
+            Problem::not_forgotten()
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One person in all chats, for admin keys: `GET` and `DELETE /v1/people/{id}`, `PUT /v1/people/{id}/links`, `GET
 //! /v1/people/{id}/export`.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +11,10 @@ use annals_core::chat_key::ChatKey;
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Record};
 use annals_engine::erasing::{EraseError, ErasedNumbers, Person, Share};
-use annals_engine::forgetting::ForgetError;
 use annals_engine::ingress::people::{MAX_IDENTITIES, TooMany};
 use annals_io::random;
 use annals_runtime::problem::Problem;
-use annals_store::history::directory::{ListCursor, MAX_CHATS};
+use annals_store::history::directory::MAX_CHATS;
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
 use annals_store::memory::Memory;
 use axum::Json;
@@ -26,11 +26,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::failure::Failure;
+use crate::forget::unfinished;
 use crate::history::NDJSON;
 use crate::memory::{Memories, Remembered};
 use crate::request::{Body, JsonBody, bad_user};
@@ -123,8 +124,7 @@ pub(crate) struct Erased {
 }
 
 /// `GET /v1/people/{id}`
-#[utoipa::path(get, path = "/v1/people/{id}", operation_id = "getPerson", tag = "people", security(("key" = [])),
-    params(PersonPath),
+#[utoipa::path(get, path = "/v1/people/{id}", operation_id = "getPerson", tag = "people", params(PersonPath),
     responses((status = 200, description = "The person's identities, chats and memory", body = PersonView)))]
 pub(crate) async fn one(
     State(http): State<Arc<Http>>,
@@ -134,9 +134,8 @@ pub(crate) async fn one(
 }
 
 /// `PUT /v1/people/{id}/links`: links these identities to the person, and separates all others.
-#[utoipa::path(put, path = "/v1/people/{id}/links", operation_id = "linkPerson", tag = "people", security(("key" = [])),
-    params(PersonPath),
-    request_body(content = NewLinks, content_type = "application/json"),
+#[utoipa::path(put, path = "/v1/people/{id}/links", operation_id = "linkPerson", tag = "people", params(PersonPath),
+    request_body = NewLinks,
     responses((status = 200, description = "The person as linked now", body = PersonView)))]
 pub(crate) async fn link(
     State(http): State<Arc<Http>>,
@@ -176,7 +175,7 @@ pub(crate) async fn link(
 
 /// `GET /v1/people/{id}/export`: streams everything of the person, one JSON object a line: `{"type": "person", …}`, then
 /// `{"type": "memory", …}` for each entry, then `{"type": "message", "message": …}`.
-#[utoipa::path(get, path = "/v1/people/{id}/export", operation_id = "exportPerson", tag = "people", security(("key" = [])),
+#[utoipa::path(get, path = "/v1/people/{id}/export", operation_id = "exportPerson", tag = "people",
     params(PersonPath),
     responses((status = 200, description = "Everything of the person, one JSON object a line", body = String,
         content_type = "application/x-ndjson")))]
@@ -203,8 +202,7 @@ pub(crate) async fn export(
 
 /// `DELETE /v1/people/{id}`: erases everything of the person; in groups and other people's conversations their own
 /// messages, archived or not.
-#[utoipa::path(delete, path = "/v1/people/{id}", operation_id = "erasePerson", tag = "people", security(("key" = [])),
-    params(PersonPath),
+#[utoipa::path(delete, path = "/v1/people/{id}", operation_id = "erasePerson", tag = "people", params(PersonPath),
     responses((status = 200, description = "The person is erased; the numbers of deleted objects", body = Erased)))]
 pub(crate) async fn delete(
     State(http): State<Arc<Http>>,
@@ -214,21 +212,11 @@ pub(crate) async fn delete(
     let person = Person::of(http.ingress.people(), &identity).await?;
     let mut forgotten = Vec::new();
     let erased = person.erase(http.ingress.history(), http.ingress.agents(), ends, &mut forgotten).await;
-    if let Some(after_forgetting) = &http.after_forgetting
-        && let Err(error) = after_forgetting(forgotten).await
-    {
-        tracing::error!(error, "failed to remove the remaining data of an erased person");
-        return Err(Problem::not_forgotten().into());
-    }
+    http.forget_elsewhere(forgotten).await?;
     match erased {
         Ok(removed) => Ok(Json(Erased { id: person.id, removed })),
-        Err(EraseError::Forget(ForgetError::Busy { .. } | ForgetError::History(HistoryError::LeaseLost))) => {
-            Err(Problem::busy().into())
-        }
+        Err(EraseError::Forget(error)) => Err(unfinished(error).into()),
         Err(EraseError::Unfinished) => Err(Problem::not_forgotten_yet(0).into()),
-        Err(EraseError::Forget(ForgetError::Unfinished { forgotten })) => {
-            Err(Problem::not_forgotten_yet(forgotten.records).into())
-        }
         Err(error) => {
             tracing::error!(%error, "failed to erase a person");
             Err(Problem::not_forgotten().into())
@@ -292,77 +280,6 @@ async fn seen_in(
     Ok(Some(PersonChat { chat_key, identity, channels: channels.into_iter().collect() }))
 }
 
-/// An export on its way.
-struct Export {
-    history: History,
-    person: Person,
-    /// The lines before the first message, if they are still to come.
-    first: Option<Bytes>,
-    /// The chats of a page of the list that are still to be read.
-    chats: VecDeque<ChatKey>,
-    /// The place in the first of them.
-    place: Option<(Position, Share)>,
-    next: NextPage,
-}
-
-/// The next page of the list of chats.
-enum NextPage {
-    Top,
-    Before(ListCursor),
-    None,
-}
-
-impl Export {
-    /// Returns the next lines; `None` after the last.
-    async fn lines(&mut self) -> Result<Option<Bytes>, HistoryError> {
-        if let Some(first) = self.first.take() {
-            return Ok(Some(first));
-        }
-        loop {
-            let Some(chat) = self.chats.front() else {
-                let before = match std::mem::replace(&mut self.next, NextPage::None) {
-                    NextPage::Top => None,
-                    NextPage::Before(before) => Some(before),
-                    NextPage::None => return Ok(None),
-                };
-                let page = self.history.chats(before.as_ref(), CHATS_AT_ONCE).await?;
-                self.chats = page.chats.into_iter().map(|listed| listed.chat).collect();
-                self.next = page.before.map_or(NextPage::None, NextPage::Before);
-                continue;
-            };
-            let mut lines = Vec::new();
-            let (position, share) = if let Some(place) = self.place.take() {
-                place
-            } else {
-                for stored in self.history.schedules(chat).await? {
-                    if self.person.is_told(&stored) {
-                        let schedule = schedules::Listed::from(stored);
-                        let line = json!({"type": "schedule", "chatKey": chat, "schedule": schedule});
-                        serde_json::to_writer(&mut lines, &line)?;
-                        lines.push(b'\n');
-                    }
-                }
-                (Position::Oldest, self.person.share_of(&self.history, chat, true).await?)
-            };
-            let page = self.history.page(chat, &position, MAX_PAGE).await?;
-            for record in &page.records {
-                if share == Share::Whole || self.person.concerns(record) {
-                    let line = json!({"type": "message", "message": record.listed()});
-                    serde_json::to_writer(&mut lines, &line)?;
-                    lines.push(b'\n');
-                }
-            }
-            match page.after {
-                Some(after) => self.place = Some((Position::After(after), share)),
-                None => drop(self.chats.pop_front()),
-            }
-            if !lines.is_empty() {
-                return Ok(Some(lines.into()));
-            }
-        }
-    }
-}
-
 /// Streams `first`, then the person's records of all chats, each chat's oldest first. Reads the next page when the caller
 /// has taken the last.
 fn exported(
@@ -370,9 +287,65 @@ fn exported(
     person: Person,
     first: Bytes,
 ) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    let (chats, place, next) = (VecDeque::new(), None, NextPage::Top);
-    let export = Export { history, person, first: Some(first), chats, place, next };
-    stream::try_unfold(export, async |mut export| Ok(export.lines().await?.map(|lines| (lines, export))))
+    let pages = stream::try_unfold((history.clone(), Some(None)), async |(history, page)| {
+        let Some(before) = page else { return Ok::<_, HistoryError>(None) };
+        let page = history.chats(Option::as_ref(&before), CHATS_AT_ONCE).await?;
+        let chats = stream::iter(page.chats.into_iter().map(|listed| Ok::<_, HistoryError>(listed.chat)));
+        Ok(Some((chats, (history, page.before.map(Some)))))
+    });
+    let person = Arc::new(person);
+    let lines = pages.try_flatten().map_ok(move |chat| {
+        let begun = (history.clone(), Arc::clone(&person), chat, Place::Start);
+        stream::try_unfold(begun, async |(history, person, chat, place)| {
+            let (lines, place) = exported_page(&history, &person, &chat, place).await?;
+            Ok::<_, HistoryError>(lines.map(|lines| (lines, (history, person, chat, place))))
+        })
+    });
+    let lines = lines.try_flatten().try_filter(|lines: &Bytes| ready(!lines.is_empty()));
+    stream::once(ready(Ok(first))).chain(lines)
+}
+
+/// Place of an export in a chat.
+enum Place {
+    Start,
+    At(Position, Share),
+    End,
+}
+
+/// Returns the person's part of the next page of `chat`, which may be empty, and the place after it; no lines at the end.
+async fn exported_page(
+    history: &History,
+    person: &Person,
+    chat: &ChatKey,
+    place: Place,
+) -> Result<(Option<Bytes>, Place), HistoryError> {
+    let mut lines = Vec::new();
+    let mut add = |line: Value| {
+        serde_json::to_writer(&mut lines, &line)?;
+        lines.push(b'\n');
+        Ok::<_, HistoryError>(())
+    };
+    let (position, share) = match place {
+        Place::End => return Ok((None, Place::End)),
+        Place::At(position, share) => (position, share),
+        Place::Start => {
+            for stored in history.schedules(chat).await? {
+                if person.is_told(&stored) {
+                    let schedule = schedules::Listed::from(stored);
+                    add(json!({"type": "schedule", "chatKey": chat, "schedule": schedule}))?;
+                }
+            }
+            (Position::Oldest, person.share_of(history, chat, true).await?)
+        }
+    };
+    let page = history.page(chat, &position, MAX_PAGE).await?;
+    for record in &page.records {
+        if share == Share::Whole || person.concerns(record) {
+            add(json!({"type": "message", "message": record.listed()}))?;
+        }
+    }
+    let next = page.after.map_or(Place::End, |after| Place::At(Position::After(after), share));
+    Ok((Some(lines.into()), next))
 }
 
 fn bad_links(detail: String) -> Problem {

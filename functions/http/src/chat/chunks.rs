@@ -22,17 +22,16 @@ use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::{Kind, Record};
 use annals_core::texts::Texts;
 use annals_core::texts::en::En;
-use bytes::Bytes;
 use serde_json::{Value, json};
 
 /// Last event of every stream.
-pub(crate) const DONE: &[u8] = b"data: [DONE]\n\n";
+pub(crate) const DONE: &str = "data: [DONE]\n\n";
 /// Keeps a silent connection open: a comment, which clients ignore.
-pub(crate) const KEEP_ALIVE: &[u8] = b": still there\n\n";
+pub(crate) const KEEP_ALIVE: &str = ": still there\n\n";
 
 /// Returns `chunk` as an event of the stream.
-pub(crate) fn event(chunk: &Value) -> Bytes {
-    format!("data: {chunk}\n\n").into()
+pub(crate) fn event(chunk: &Value) -> String {
+    format!("data: {chunk}\n\n")
 }
 
 /// Encoder of one reply for one client.

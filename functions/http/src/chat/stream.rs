@@ -4,22 +4,19 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use annals_core::record::Record;
+use annals_core::sort_key::Timestamp;
 use annals_engine::live::ReplyEvent;
 use annals_io::clock::Clock;
 use axum::body::Body;
-use bytes::Bytes;
 use futures::stream;
-use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::chunks::{ChunkEncoder, DONE, KEEP_ALIVE, event};
 use crate::follow::{Follower, News};
 
 /// Longest silence of a connection: proxies close those that are silent for a minute.
 const MAX_SILENCE: Duration = Duration::from_secs(15);
-/// Number of chunks that wait for a slow client.
-const QUEUED_CHUNKS: usize = 64;
 
 /// The stream of a reply to a client.
 pub(super) struct ReplyStream {
@@ -33,50 +30,41 @@ pub(super) struct ReplyStream {
 }
 
 impl ReplyStream {
-    /// Starts the stream, and returns it as a body.
+    /// Returns the stream as a body.
     pub(super) fn into_body(self) -> Body {
-        let (chunks, queued) = mpsc::channel(QUEUED_CHUNKS);
-        tokio::spawn(self.run(chunks).in_current_span());
-        let chunk = async |mut queued: mpsc::Receiver<Bytes>| {
-            queued.recv().await.map(|chunk| (Ok::<_, Infallible>(chunk), queued))
-        };
-        Body::from_stream(stream::unfold(queued, chunk))
-    }
-
-    async fn run(mut self, client: mpsc::Sender<Bytes>) {
-        let run = self.run.take();
-        self.send_all(&client).await;
-        if let Some(run) = run {
-            // If it panics, the queued turn answers.
-            drop(run.await);
-        }
-    }
-
-    /// Sends the whole reply, or as much as the client takes.
-    async fn send_all(&mut self, client: &mpsc::Sender<Bytes>) {
-        let mut sent_at = self.clock.now();
-        let until = sent_at.plus(self.patience);
-        loop {
-            let news = tokio::select! {
-                () = client.closed() => return,
-                news = self.follower.next(sent_at.plus(MAX_SILENCE)) => news,
+        let until = self.clock.now().plus(self.patience);
+        let span = Span::current();
+        let next = move |(mut stream, is_over): (Self, bool)| {
+            let next = async move {
+                if is_over {
+                    if let Some(run) = stream.run {
+                        // If it panics, the queued turn answers.
+                        drop(run.await);
+                    }
+                    return None;
+                }
+                let (events, is_over) = stream.next(until).await;
+                Some((Ok::<_, Infallible>(events), (stream, is_over)))
             };
+            next.instrument(span.clone())
+        };
+        Body::from_stream(stream::unfold((self, false), next))
+    }
+
+    /// Returns the next events, and true if nothing follows. The client waits until `until`.
+    async fn next(&mut self, until: Timestamp) -> (String, bool) {
+        let silent_until = self.clock.now().plus(MAX_SILENCE);
+        loop {
+            let news = self.follower.next(silent_until).await;
             let is_over = self.encode(news, self.clock.now() >= until);
-            for chunk in self.encoder.take() {
-                if client.send(event(&chunk)).await.is_err() {
-                    return;
-                }
-                sent_at = self.clock.now();
-            }
+            let mut events: String = self.encoder.take().iter().map(event).collect();
             if is_over {
-                drop(client.send(Bytes::from_static(DONE)).await);
-                return;
+                events.push_str(DONE);
+            } else if events.is_empty() && self.clock.now() >= silent_until {
+                events.push_str(KEEP_ALIVE);
             }
-            if self.clock.now() >= sent_at.plus(MAX_SILENCE) {
-                if client.send(Bytes::from_static(KEEP_ALIVE)).await.is_err() {
-                    return;
-                }
-                sent_at = self.clock.now();
+            if !events.is_empty() {
+                return (events, is_over);
             }
         }
     }
