@@ -14,8 +14,8 @@ use crate::stores::engine::in_json;
 #[derive(Debug)]
 pub(super) struct Fault {
     status: StatusCode,
-    kind: &'static str,
-    pub(super) message: String,
+    pub(super) kind: &'static str,
+    message: String,
 }
 
 impl Fault {
@@ -33,11 +33,6 @@ impl Fault {
     pub(super) fn internal() -> Self {
         let (status, message) = (StatusCode::INTERNAL_SERVER_ERROR, "see the program's log".into());
         Self { status, kind: "InternalServerError", message }
-    }
-
-    /// Returns the kind without its namespace.
-    pub(super) fn kind(&self) -> &'static str {
-        self.kind.rsplit('#').next().unwrap_or(self.kind)
     }
 }
 

@@ -1,5 +1,5 @@
-//! Secrets Manager: `GetSecretValue` and `BatchGetSecretValue` of a single secret, which holds the local program's own settings,
-//! development secrets included.
+//! Secrets Manager: `GetSecretValue` of a single secret, which holds the local program's own settings, development secrets
+//! included.
 //!
 //! Source: <https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html>.
 
@@ -29,12 +29,6 @@ struct GetSecretValue {
     version_stage: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct BatchGetSecretValue {
-    secret_id_list: Vec<String>,
-}
-
 impl Secrets {
     /// Returns the secret of a program with `config`.
     pub(super) fn of(config: &LocalConfig) -> Self {
@@ -56,32 +50,15 @@ impl Secrets {
 
     /// Carries out the operation `name`.
     pub(super) fn call(&self, name: &str, body: &[u8]) -> Result<Value, Fault> {
-        let unreadable = |_: serde_json::Error| {
-            Fault::new("InvalidRequestException", format!("the request is not a {name}"))
-        };
-        match name {
-            "GetSecretValue" => {
-                let request: GetSecretValue = serde_json::from_slice(body).map_err(unreadable)?;
-                if request.version_stage.is_some_and(|stage| stage != "AWSCURRENT") {
-                    return Err(not_found());
-                }
-                self.get(&request.secret_id)
-            }
-            "BatchGetSecretValue" => {
-                let request: BatchGetSecretValue = serde_json::from_slice(body).map_err(unreadable)?;
-                let (mut values, mut errors) = (Vec::new(), Vec::new());
-                for id in request.secret_id_list {
-                    match self.get(&id) {
-                        Ok(value) => values.push(value),
-                        Err(fault) => errors.push(
-                            json!({"SecretId": id, "ErrorCode": fault.kind(), "Message": fault.message}),
-                        ),
-                    }
-                }
-                Ok(json!({"SecretValues": values, "Errors": errors}))
-            }
-            _ => Err(Fault::new("InvalidRequestException", format!("{name} is not supported here"))),
+        if name != "GetSecretValue" {
+            return Err(Fault::new("InvalidRequestException", format!("{name} is not supported here")));
         }
+        let request: GetSecretValue = serde_json::from_slice(body)
+            .map_err(|_| Fault::new("InvalidRequestException", "the request is not a GetSecretValue"))?;
+        if request.version_stage.is_some_and(|stage| stage != "AWSCURRENT") {
+            return Err(not_found());
+        }
+        self.get(&request.secret_id)
     }
 
     fn get(&self, id: &str) -> Result<Value, Fault> {

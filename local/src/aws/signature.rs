@@ -154,7 +154,7 @@ mod tests {
             sent.replace("<signed>", &format!("{given}{signature}")).parse().unwrap(),
         );
         let clock = Clock::manual(Timestamp::from_secs(NOW + skew));
-        key.check(&headers, body, &clock).map_err(|fault| fault.kind())
+        key.check(&headers, body, &clock).map_err(|fault| fault.kind)
     }
 
     #[test]

@@ -1,17 +1,16 @@
 //! SQS: `SendMessage` to the in-process queue, as to a FIFO queue with deduplication for each group.
 //!
 //! Of two messages with one deduplication id within five minutes, the second is dropped and answered with the first one's id. The
-//! queue is the local program's own, so it takes turns only, and the group of a turn is its chat.
+//! queue is the local program's own, so it takes turns only, and the group of a turn is its chat. Attributes of messages are
+//! ignored: turns have none.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_store::queue::Turn;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -47,19 +46,6 @@ struct SendMessage {
     message_group_id: Option<String>,
     message_deduplication_id: Option<String>,
     delay_seconds: Option<i64>,
-    #[serde(default)]
-    message_attributes: BTreeMap<String, Attribute>,
-    #[serde(default)]
-    message_system_attributes: BTreeMap<String, Attribute>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct Attribute {
-    data_type: String,
-    string_value: Option<String>,
-    /// Base64.
-    binary_value: Option<String>,
 }
 
 impl Sqs {
@@ -99,20 +85,11 @@ impl Sqs {
         // Twenty digits that increase, even across restarts.
         let sequence_number =
             format!("{:020}", u128::from(at.as_millis().unsigned_abs()) * 1_000_000 + u128::from(number));
-        let mut answer = json!({
+        Ok(json!({
             "MessageId": uuid(&sequence_number),
             "MD5OfMessageBody": hex::encode(Md5::digest(&request.message_body)),
             "SequenceNumber": sequence_number,
-        });
-        for (name, attributes) in [
-            ("MD5OfMessageAttributes", &request.message_attributes),
-            ("MD5OfMessageSystemAttributes", &request.message_system_attributes),
-        ] {
-            if !attributes.is_empty() {
-                answer[name] = hex::encode(md5_of(attributes)?).into();
-            }
-        }
-        Ok(answer)
+        }))
     }
 }
 
@@ -171,32 +148,6 @@ impl SendMessage {
 
 fn invalid(message: impl Into<String>) -> Fault {
     Fault::new("com.amazonaws.sqs#InvalidParameterValue", message)
-}
-
-/// Returns the digest of attributes: in the order of their names, the name, the type and the value of each, with their lengths
-/// before them. Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-message-metadata.html>.
-fn md5_of(attributes: &BTreeMap<String, Attribute>) -> Result<[u8; 16], Fault> {
-    let mut bytes = Vec::new();
-    for (name, attribute) in attributes {
-        let value = match (&attribute.string_value, &attribute.binary_value) {
-            (Some(text), None) => Some((1, text.clone().into_bytes())),
-            (None, Some(base64)) => STANDARD.decode(base64).ok().map(|value| (2, value)),
-            _ => None,
-        };
-        let (kind, value) = value.ok_or_else(|| {
-            invalid(format!("The message attribute '{name}' must contain a non-empty value."))
-        })?;
-        put(&mut bytes, name.as_bytes());
-        put(&mut bytes, attribute.data_type.as_bytes());
-        bytes.push(kind);
-        put(&mut bytes, &value);
-    }
-    Ok(Md5::digest(&bytes).into())
-}
-
-fn put(bytes: &mut Vec<u8>, value: &[u8]) {
-    bytes.extend_from_slice(&u32::try_from(value.len()).unwrap_or(u32::MAX).to_be_bytes());
-    bytes.extend_from_slice(value);
 }
 
 /// Returns a UUID for `name`.
