@@ -17,7 +17,7 @@ mod signature;
 mod sqs;
 
 use std::future::pending;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use clap::Args;
 use fault::Fault;
 use percent_encoding::percent_decode_str;
 use s3s::auth::SimpleAuth;
@@ -48,8 +49,31 @@ use secrets::Secrets;
 pub use signature::{ACCESS_KEY, Key};
 use sqs::{ACCOUNT, QUEUE, Sqs};
 
-/// Default port: that of other emulators of AWS.
-pub const PORT: u16 = 4566;
+/// Arguments of `aws`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// An address of this machine. Docker's bridge, for containers on Linux: 172.17.0.1
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    host: IpAddr,
+    // By default that of other emulators of AWS.
+    /// 0 picks a free one and prints it
+    #[arg(long, default_value_t = 4566)]
+    port: u16,
+}
+
+impl Arguments {
+    /// Returns the address of the services. Warns if others on the network could read them.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let host = self.host;
+        if host.is_unspecified() {
+            eprintln!(
+                "annals: {host} is every network of this machine, and calls are signed but not encrypted: others on the \
+                 network can read the secrets. Containers on Linux only need Docker's bridge, --host 172.17.0.1"
+            );
+        }
+        SocketAddr::new(host, self.port)
+    }
+}
 
 /// Answer to AWS's older protocol: that of STS, and of SDKs before the end of 2023 for SQS.
 const NO_QUERY_PROTOCOL: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \

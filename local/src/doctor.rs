@@ -39,7 +39,7 @@ use crate::settings::misspelt;
 
 /// Checks everything, and prints a line for each check, in `language`. Fails if there is a fault. `colours` are for a
 /// terminal.
-pub async fn doctor(
+pub(crate) async fn doctor(
     clock: Clock,
     language: Language,
     colours: bool,

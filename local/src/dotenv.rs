@@ -16,7 +16,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 
 /// The file's name.
-pub const FILE: &str = ".env";
+pub(crate) const FILE: &str = ".env";
 
 /// Sets the variables of `file` that are not set yet. Returns true if there is such a file. Must run before the process has a
 /// second thread.
@@ -24,7 +24,7 @@ pub const FILE: &str = ".env";
 /// # Errors
 ///
 /// Names the line of the file that cannot be read, and not its content, which may be a secret. Then nothing is set.
-pub fn load(file: &Path) -> anyhow::Result<bool> {
+pub(crate) fn load(file: &Path) -> anyhow::Result<bool> {
     let name = file.display();
     let text = match std::fs::read(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),

@@ -16,7 +16,7 @@ const EXPORT: &str = "this program cannot sign in to AWS as the profile says (SS
                       do it, and run this again: eval \"$(aws configure export-credentials --format env)\"";
 
 /// Returns the code and the message of an error of AWS, or else the error of the request.
-pub fn aws_message(error: &(impl ProvideErrorMetadata + Error)) -> String {
+pub(crate) fn aws_message(error: &(impl ProvideErrorMetadata + Error)) -> String {
     match (error.code(), error.message()) {
         (Some(code), Some(message)) => one_line(&format!("{code}: {message}")),
         (Some(code), None) => code.to_owned(),
@@ -25,12 +25,12 @@ pub fn aws_message(error: &(impl ProvideErrorMetadata + Error)) -> String {
 }
 
 /// Returns an error with its causes.
-pub fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     one_line(&plain(&annals_io::errors::chain(error)))
 }
 
 /// Returns `words` with the remedy in place of the SDK's own if it cannot sign in.
-pub fn plain(words: &str) -> String {
+pub(crate) fn plain(words: &str) -> String {
     if words.contains(NOT_BUILT) {
         return EXPORT.to_owned();
     }
@@ -38,7 +38,7 @@ pub fn plain(words: &str) -> String {
 }
 
 /// Returns `1 chat`, or `2 chats`.
-pub fn counted(number: u64, one: &str, more: &str) -> String {
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { more })
 }
 

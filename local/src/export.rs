@@ -6,50 +6,68 @@ use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::Kind;
 use annals_io::clock::Clock;
 use anyhow::Context;
-use reqwest::StatusCode;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::api::{Api, encoded};
-use crate::show::{status_of, time};
+use crate::show::{is_not_found, time};
+use crate::target::Target;
 use crate::tty::line;
 
-/// Writes the history of `chat`, oldest first: as Markdown if `is_markdown`, otherwise one `UIMessage` a line, as the API returns
-/// it.
-pub async fn chat(
-    api: &Api,
-    chat: &str,
-    is_markdown: bool,
-    clock: &Clock,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    if is_markdown {
-        let entry: anyhow::Result<Value> = api.json(&api.of_chat(chat, "")?, &[]).await;
-        let entry = match entry {
-            Err(error) if status_of(&error) == Some(StatusCode::NOT_FOUND) => return Err(empty(chat)),
-            entry => entry?,
-        };
-        let title = ["title", "speaker", "chatKey"].iter().find_map(|name| entry[*name].as_str());
-        let at = time(clock.now());
-        writeln!(out, "# {}\n\n`{}`, exported {at}", line(title.unwrap_or(chat)), line(chat))?;
-    }
-    let write = |json: &[u8]| {
-        if is_markdown {
-            let message = serde_json::from_slice(json).context("a line is not a message")?;
-            return Ok(writeln!(out, "\n{}", section_of(&message))?);
-        }
-        out.write_all(json)?;
-        Ok(writeln!(out)?)
-    };
-    if api.lines(&api.of_chat(chat, "/messages")?, write).await? == 0 { Err(empty(chat)) } else { Ok(()) }
+/// Arguments of `export`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Such as telegram:chat:42 or http:chat:dev:hello
+    #[arg(required_unless_present = "person", conflicts_with = "person")]
+    chat_key: Option<String>,
+    /// Everything of this person instead: an identity such as telegram-42, lark-ou_ada or app/ada
+    #[arg(long, value_name = "ID", conflicts_with = "format")]
+    person: Option<String>,
+    /// `jsonl` is what `import` takes, `markdown` is for reading
+    #[arg(long, value_enum, default_value_t = Format::Jsonl)]
+    format: Format,
+    #[command(flatten)]
+    pub(crate) at: Target,
 }
 
-/// Writes everything of `person`, one JSON object a line, as `GET /v1/people/{id}/export` returns it.
-pub async fn person(api: &Api, person: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    let write = |json: &[u8]| {
-        out.write_all(json)?;
-        Ok(writeln!(out)?)
-    };
-    api.lines(&format!("/v1/people/{}/export", encoded(person)), write).await.map(drop)
+/// Format of an exported chat.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Jsonl,
+    Markdown,
+}
+
+impl Arguments {
+    /// Writes lines as the API returns them: a history, oldest first, or everything of a person; or a history as Markdown.
+    pub(crate) async fn run(&self, api: &Api, clock: &Clock, out: &mut impl Write) -> anyhow::Result<()> {
+        if let Some(person) = &self.person {
+            let path = format!("/v1/people/{}/export", encoded(person));
+            return api.lines(&path, |json| write(json, out)).await.map(drop);
+        }
+        let chat = self.chat_key.as_deref().unwrap_or_default();
+        let path = api.of_chat(chat, "/messages")?;
+        let count = match self.format {
+            Format::Jsonl => api.lines(&path, |json| write(json, out)).await?,
+            Format::Markdown => {
+                let entry: anyhow::Result<Value> = api.json(&api.of_chat(chat, "")?, &[]).await;
+                let entry = entry.map_err(|error| if is_not_found(&error) { empty(chat) } else { error })?;
+                let title = ["title", "speaker", "chatKey"].iter().find_map(|name| entry[*name].as_str());
+                let at = time(clock.now());
+                writeln!(out, "# {}\n\n`{}`, exported {at}", line(title.unwrap_or(chat)), line(chat))?;
+                let section = |json: &[u8]| {
+                    let message = serde_json::from_slice(json).context("a line is not a message")?;
+                    Ok(writeln!(out, "\n{}", section_of(&message))?)
+                };
+                api.lines(&path, section).await?
+            }
+        };
+        if count == 0 { Err(empty(chat)) } else { Ok(()) }
+    }
+}
+
+fn write(json: &[u8], out: &mut impl Write) -> anyhow::Result<()> {
+    out.write_all(json)?;
+    Ok(writeln!(out)?)
 }
 
 fn empty(chat: &str) -> anyhow::Error {

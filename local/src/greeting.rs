@@ -13,7 +13,7 @@ use crate::stores::files;
 
 /// Data of the greeting.
 #[derive(Clone, Debug)]
-pub struct Greeting {
+pub(crate) struct Greeting {
     model: String,
     data: String,
     /// File of settings that was read.
@@ -40,7 +40,7 @@ struct Shown {
 impl Greeting {
     /// Returns the greeting of a program with `config`, some of it from the file `settings`, with calls whose time is `today`, in
     /// epoch seconds.
-    pub fn of(config: &LocalConfig, settings: Option<&'static str>, today: i64) -> Self {
+    pub(crate) fn of(config: &LocalConfig, settings: Option<&'static str>, today: i64) -> Self {
         Self {
             model: match &config.agent.model.choice {
                 ModelChoice::Echo => "echo (set MODEL for another)".to_owned(),
@@ -71,7 +71,7 @@ impl Greeting {
     }
 
     /// Prints the greeting. The routes are at `base`; `variables` are those for AWS's services, if they are served.
-    pub fn print(
+    pub(crate) fn print(
         &self,
         base: &str,
         variables: Option<&[(&'static str, String)]>,

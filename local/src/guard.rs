@@ -15,18 +15,18 @@ use crate::config::LocalConfig;
 
 /// Routes that may be reached from other machines, through a tunnel that rewrites `Host`.
 #[derive(Clone, Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     /// Paths of webhooks that have secrets of their own: those of channels that are set up.
-    pub webhooks: Vec<&'static str>,
+    pub(crate) webhooks: Vec<&'static str>,
     /// True if the API has keys of its own.
-    pub api: bool,
+    pub(crate) api: bool,
     /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API.
-    pub origins: CorsOrigins,
+    pub(crate) origins: CorsOrigins,
 }
 
 /// Accepts requests to a loopback name that come from no page or from this server's own page. Requests through a tunnel are
 /// accepted only for routes that have secrets of their own.
-pub async fn only_local(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub(crate) async fn only_local(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     match guard.check(request.headers(), request.uri().path()) {
         Ok(()) => next.run(request).await,
         Err(detail) => Problem {
@@ -41,7 +41,7 @@ pub async fn only_local(State(guard): State<Arc<Guard>>, request: Request, next:
 
 impl Guard {
     /// Returns the guard of a program with `config`.
-    pub fn of(config: &LocalConfig) -> Self {
+    pub(crate) fn of(config: &LocalConfig) -> Self {
         let set_up = config.channels.iter().filter(|channel| channel.is_set_up());
         Self {
             webhooks: set_up.map(|channel| channel.names().path).collect(),

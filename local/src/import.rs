@@ -23,8 +23,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
+use annals_channel::settings::channel_settings;
+use annals_channel_telegram::settings::TelegramConfig;
+use annals_core::settings::Env;
+use annals_engine::settings::ViewConfig;
+use annals_io::clock::Clock;
 use annals_store::history::History;
+use annals_store::settings::{StoreConfig, retention};
 use anyhow::{Context, bail};
+use clap::Args;
 
 use self::file::Source;
 #[doc(hidden)]
@@ -33,8 +40,45 @@ pub use self::item::Options;
 use self::item::Skipped;
 use self::parsed::Parsed;
 use self::target::Targets;
+use crate::api::parse_chat_key;
+use crate::config::data_dir;
 use crate::errors::counted;
+use crate::histories::new_history;
 use crate::progress::{Progress, Reading};
+
+/// Arguments of `import`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// result.json of Telegram Desktop, of one chat or of an account; lines as `history --jsonl` prints them, or an array
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The chat to import into; of a file that names several, only this one
+    #[arg(long, value_name = "CHATKEY")]
+    chat: Option<String>,
+    /// The bot's user id at Telegram, if `TELEGRAM_BOT_TOKEN` is not set: its messages are the assistant's
+    #[arg(long, value_name = "USER_ID")]
+    bot: Option<i64>,
+}
+
+impl Arguments {
+    /// Imports into AWS if a store of a stack is named, otherwise into the data directory.
+    pub(crate) async fn run(&self, env: Env<'_>, clock: Clock, out: &mut impl Write) -> anyhow::Result<()> {
+        let options = Options {
+            chat: self.chat.as_deref().map(parse_chat_key).transpose()?,
+            bot: self.bot.or(TelegramConfig::from_env(env)?.map(|telegram| telegram.bot_id)),
+            settings: channel_settings(env)?,
+            view: ViewConfig::from_env(env)?,
+        };
+        let is_in_aws = ["ANNALS_TABLE", "ANNALS_BUCKET"].iter().any(|name| env.optional(name).is_some());
+        let history = if is_in_aws {
+            let store = StoreConfig::from_env(env)?;
+            annals_runtime::aws::history(&annals_runtime::aws::sdk_config().await, store, clock)
+        } else {
+            new_history(&data_dir(env), retention(env)?, clock).await?
+        };
+        import(&history, &self.files, &options, out).await
+    }
+}
 
 /// Imports `files`, and prints the result for each chat.
 ///

@@ -3,22 +3,56 @@
 use std::io::Write;
 
 use annals_core::memory::Correction;
+use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;
-use reqwest::{Method, StatusCode};
+use annals_io::clock::Clock;
+use clap::{Args, Subcommand};
+use reqwest::{Method, Response};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::{Api, encoded};
-use crate::show::{indented, status_of, time};
+use crate::show::{indented, is_not_found, time};
+use crate::target::Target;
 use crate::tty::line;
 
-/// Whose entries are listed.
-#[derive(Clone, Debug)]
-pub enum Owner {
-    /// A person.
-    User(String),
-    /// A group.
-    Chat(String),
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// List the entries of a person, or of a group
+    List {
+        #[command(flatten)]
+        owner: Owner,
+        #[command(flatten)]
+        at: Target,
+    },
+    /// Correct an entry
+    Set {
+        /// As `memory list` shows it
+        id: String,
+        /// The text, or a Markdown document with front matter
+        text: String,
+        #[command(flatten)]
+        at: Target,
+    },
+    /// Delete an entry for good
+    Forget {
+        /// As `memory list` shows it
+        id: String,
+        #[command(flatten)]
+        at: Target,
+    },
+}
+
+/// The person or the group whose entries are listed.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Owner {
+    /// Such as telegram-42, lark-ou_ada, discord-7 or app/ada
+    #[arg(long, value_name = "ID")]
+    user: Option<String>,
+    /// Such as telegram:chat:-42
+    #[arg(long, value_name = "CHATKEY")]
+    chat: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -65,30 +99,44 @@ struct Source {
     to_id: String,
 }
 
-/// Prints the entries of `owner` in order of creation.
-pub async fn list(api: &Api, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
-    let query = match owner {
-        Owner::User(person) => ("userId", person.clone()),
-        Owner::Chat(chat) => {
-            api.of_chat(chat, "")?;
-            ("chatKey", chat.clone())
+impl Command {
+    pub(crate) async fn run(self, env: Env<'_>, clock: Clock, out: &mut impl Write) -> anyhow::Result<()> {
+        match self {
+            Self::List { owner, at } => list(&at.api(env, clock, false).await?, &owner, out).await,
+            Self::Set { id, text, at } => {
+                let api = at.api(env, clock, true).await?;
+                // Here too, for an error that does not name the route's fields.
+                Correction::of_markdown(&text)?;
+                let entry = sent(&api, Method::PUT, &id, Some(&json!({"markdown": text}))).await?;
+                print(&api.parsed(entry).await?, out)
+            }
+            Self::Forget { id, at } => {
+                sent(&at.api(env, clock, true).await?, Method::DELETE, &id, None).await?;
+                Ok(writeln!(out, "Forgotten.")?)
+            }
         }
+    }
+}
+
+/// Prints the entries of `owner` in order of creation.
+async fn list(api: &Api, owner: &Owner, out: &mut impl Write) -> anyhow::Result<()> {
+    let (parameter, kind, name) = match owner {
+        Owner { user: Some(person), .. } => ("userId", "user", person.as_str()),
+        Owner { chat, .. } => ("chatKey", "chat", chat.as_deref().unwrap_or_default()),
     };
-    let Overview { memories, forgotten } = api.json("/v1/memory", &[query]).await?;
+    if kind == "chat" {
+        api.of_chat(name, "")?;
+    }
+    let Overview { memories, forgotten } = api.json("/v1/memory", &[(parameter, name.to_owned())]).await?;
     if memories.is_empty() {
-        let (kind, name) = match owner {
-            Owner::User(person) => ("user", person),
-            Owner::Chat(chat) => ("chat", chat),
-        };
         writeln!(out, "Nothing is remembered of {kind} {}.", line(name))?;
     }
     for entry in &memories {
         print(entry, out)?;
     }
     let changed = memories.iter().map(|entry| ("changed", entry));
-    for (did, Entry { number, earlier, .. }) in
-        changed.chain(forgotten.iter().map(|entry| ("forgotten", entry)))
-    {
+    let forgotten = forgotten.iter().map(|entry| ("forgotten", entry));
+    for (did, Entry { number, earlier, .. }) in changed.chain(forgotten) {
         if let Some(Earlier { text, undo_until }) = earlier {
             let until = time(*undo_until);
             writeln!(out, "{number}. {did} by the agent, /memory undo until {until}; it was:")?;
@@ -98,32 +146,13 @@ pub async fn list(api: &Api, owner: &Owner, out: &mut impl Write) -> anyhow::Res
     Ok(())
 }
 
-/// Replaces the text of an entry by `text`, or the whole entry if `text` is a Markdown document with front matter.
-pub async fn set(api: &Api, id: &str, text: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    // Here too, for an error that does not name the route's fields.
-    Correction::of_markdown(text)?;
-    let body = json!({"markdown": text});
-    let answer = api.send(Method::PUT, &path(id), "application/json", Some(&body)).await.map_err(no_entry)?;
-    print(&api.parsed(answer).await?, out)
-}
-
-/// Deletes an entry.
-pub async fn forget(api: &Api, id: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    api.send(Method::DELETE, &path(id), "application/json", None).await.map_err(no_entry)?;
-    Ok(writeln!(out, "Forgotten.")?)
-}
-
-fn path(id: &str) -> String {
-    format!("/v1/memory/{}", encoded(id))
-}
-
-fn no_entry(error: anyhow::Error) -> anyhow::Error {
-    match status_of(&error) {
-        Some(StatusCode::NOT_FOUND) => {
-            anyhow::anyhow!("there is no such entry; `memory list` shows each entry's id")
-        }
-        _ => error,
-    }
+/// Sends a request about the entry `id`.
+async fn sent(api: &Api, method: Method, id: &str, body: Option<&Value>) -> anyhow::Result<Response> {
+    let path = format!("/v1/memory/{}", encoded(id));
+    api.send(method, &path, "application/json", body).await.map_err(|error| match is_not_found(&error) {
+        true => anyhow::anyhow!("there is no such entry; `memory list` shows each entry's id"),
+        false => error,
+    })
 }
 
 fn print(entry: &Entry, out: &mut impl Write) -> anyhow::Result<()> {

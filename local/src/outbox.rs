@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// The outbox of a data directory.
 #[derive(Debug)]
-pub struct FileOutbox {
+pub(crate) struct FileOutbox {
     path: PathBuf,
     state: Mutex<State>,
 }
@@ -45,7 +45,7 @@ struct Line {
 
 impl FileOutbox {
     /// Reads the outbox in `path`, empty if the file does not exist.
-    pub fn open(path: PathBuf) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: PathBuf) -> anyhow::Result<Self> {
         let mut state = State::default();
         for line in lines(&path)?.into_iter().flatten() {
             state.add(line);
@@ -54,12 +54,12 @@ impl FileOutbox {
     }
 
     /// Returns all entries, oldest first.
-    pub fn entries(&self) -> Vec<OutboxEntry> {
+    pub(crate) fn entries(&self) -> Vec<OutboxEntry> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).entries.clone()
     }
 
     /// Removes the replies to the chat of these names. Rewrites the file.
-    pub fn forget(&self, names: &[ChatKey]) -> anyhow::Result<()> {
+    pub(crate) fn forget(&self, names: &[ChatKey]) -> anyhow::Result<()> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // `<ChatKey> <sort key>`
         let own: Vec<String> = names.iter().map(|name| format!("{name} ")).collect();

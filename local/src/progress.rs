@@ -18,7 +18,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const SPINNER_TICK: Duration = Duration::from_millis(100);
 
 /// Progress of some work.
-pub struct Progress {
+pub(crate) struct Progress {
     what: &'static str,
     unit: &'static str,
     total: Option<u64>,
@@ -39,14 +39,19 @@ enum Shown {
 
 impl Progress {
     /// Starts work on `total` `unit`s, if the number is known.
-    pub fn new(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
+    pub(crate) fn new(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
         let shown = if may_draw() { Shown::Bar(bar(what, unit, total)) } else { Shown::Lines };
         let now = clock.now();
         Self { what, unit, total, done: 0, shown, clock: clock.clone(), started: now, said: now }
     }
 
     /// Starts work that prints to standard output all the time: without a bar if that is a terminal.
-    pub fn beside_output(what: &'static str, unit: &'static str, total: Option<u64>, clock: &Clock) -> Self {
+    pub(crate) fn beside_output(
+        what: &'static str,
+        unit: &'static str,
+        total: Option<u64>,
+        clock: &Clock,
+    ) -> Self {
         let mut progress = Self::new(what, unit, total, clock);
         if std::io::stdout().is_terminal() {
             progress.clear();
@@ -56,7 +61,7 @@ impl Progress {
     }
 
     /// Adds `count` to the finished units.
-    pub fn advance(&mut self, count: u64) {
+    pub(crate) fn advance(&mut self, count: u64) {
         self.done += count;
         if let Shown::Bar(bar) = &self.shown {
             bar.inc(count);
@@ -66,7 +71,7 @@ impl Progress {
     }
 
     /// Hides the bar while `print` runs.
-    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.shown {
             Shown::Bar(bar) => bar.suspend(print),
             Shown::Lines | Shown::Nothing => print(),
@@ -74,7 +79,7 @@ impl Progress {
     }
 
     /// Ends the work. Prints its amount if it took long.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         self.clear();
         if let Some(line) = self.last_line() {
             eprintln!("{line}");

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use annals_channel::local::Replayed;
+use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::tls;
 use anyhow::{Context, bail};
+use clap::Args;
 use reqwest::StatusCode;
 use serde_json::Value;
 
@@ -28,67 +30,73 @@ struct File {
     is_named: bool,
 }
 
-/// Posts every file of `paths` (folders: their `.json` files, by name) to the program with `config`.
-///
-/// # Errors
-/// Fails if any body is refused, gets a 5xx or no answer, if a named file is not a webhook, or if nothing was accepted.
-pub async fn replay(
-    config: &LocalConfig,
-    paths: &[PathBuf],
-    clock: &Clock,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let files = files(paths)?;
-    anyhow::ensure!(
-        !files.is_empty(),
-        "there is no .json file in what was given (folders inside a folder are not looked into)"
-    );
-    let client = tls::loopback_client().timeout(Duration::from_mins(1)).build()?;
-    let (mut accepted, mut refused, mut failed, mut skipped) = (0, 0, 0, 0);
-    let (mut forged, mut unfit) = (0, 0);
-    let mut progress = Progress::new("replay", "bodies", Some(files.len() as u64), clock);
-    for file in &files {
-        let outcome = post(&client, config, &file.path).await?;
-        progress.advance(1);
-        let report = match outcome {
-            Outcome::Answered(status) if status.is_success() => {
-                accepted += 1;
-                format!("{:<4}", status.as_u16())
-            }
-            Outcome::Answered(status) => {
-                *if status.is_server_error() { &mut failed } else { &mut refused } += 1;
-                forged += usize::from(status == StatusCode::UNAUTHORIZED);
-                format!("{:<4}", status.as_u16())
-            }
-            Outcome::Skipped(why) => {
-                skipped += 1;
-                unfit += usize::from(file.is_named);
-                format!("skip ({why})")
-            }
-        };
-        progress.aside(|| writeln!(out, "{report} {}", file.path.display()))?;
-    }
-    progress.finish();
-    writeln!(out, "{accepted} accepted, {refused} refused, {failed} failed, {skipped} skipped")?;
-    let all = files.len();
-    if failed > 0 {
-        bail!("{failed} of {all} bodies got a 5xx: see the program's log");
-    }
-    if forged > 0 {
-        let proofs: Vec<_> =
-            config.channels.iter().flat_map(|channel| channel.names().proofs).copied().collect();
-        bail!(
-            "{forged} of {all} bodies got a 401: the program that answers has another {} than is set here",
-            joined(&proofs, "or")
+/// Arguments of `replay`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Bodies as JSON: Telegram's updates, Lark's events, Discord's calls; of a folder, its .json files, and not those of folders in it
+    #[arg(required = true)]
+    paths: Vec<PathBuf>,
+}
+
+impl Arguments {
+    /// Posts every file (of a folder its `.json` files, by name) to the program with the settings of `env`.
+    ///
+    /// # Errors
+    /// Fails if any body is refused, gets a 5xx or no answer, if a named file is not a webhook, or if nothing was accepted.
+    pub(crate) async fn run(&self, env: Env<'_>, clock: &Clock, out: &mut impl Write) -> anyhow::Result<()> {
+        let config = LocalConfig::from_env(env)?.with_key()?;
+        let files = files(&self.paths)?;
+        anyhow::ensure!(
+            !files.is_empty(),
+            "there is no .json file in what was given (folders inside a folder are not looked into)"
         );
+        let client = tls::loopback_client().timeout(Duration::from_mins(1)).build()?;
+        let (mut accepted, mut refused, mut failed, mut skipped) = (0, 0, 0, 0);
+        let (mut forged, mut unfit) = (0, 0);
+        let mut progress = Progress::new("replay", "bodies", Some(files.len() as u64), clock);
+        for file in &files {
+            let outcome = post(&client, &config, &file.path).await?;
+            progress.advance(1);
+            let report = match outcome {
+                Outcome::Answered(status) if status.is_success() => {
+                    accepted += 1;
+                    format!("{:<4}", status.as_u16())
+                }
+                Outcome::Answered(status) => {
+                    *if status.is_server_error() { &mut failed } else { &mut refused } += 1;
+                    forged += usize::from(status == StatusCode::UNAUTHORIZED);
+                    format!("{:<4}", status.as_u16())
+                }
+                Outcome::Skipped(why) => {
+                    skipped += 1;
+                    unfit += usize::from(file.is_named);
+                    format!("skip ({why})")
+                }
+            };
+            progress.aside(|| writeln!(out, "{report} {}", file.path.display()))?;
+        }
+        progress.finish();
+        writeln!(out, "{accepted} accepted, {refused} refused, {failed} failed, {skipped} skipped")?;
+        let all = files.len();
+        if failed > 0 {
+            bail!("{failed} of {all} bodies got a 5xx: see the program's log");
+        }
+        if forged > 0 {
+            let proofs: Vec<_> =
+                config.channels.iter().flat_map(|channel| channel.names().proofs).copied().collect();
+            bail!(
+                "{forged} of {all} bodies got a 401: the program that answers has another {} than is set here",
+                joined(&proofs, "or")
+            );
+        }
+        if refused > 0 {
+            bail!("{refused} of {all} bodies were refused: see the program's log");
+        }
+        if unfit > 0 || accepted == 0 {
+            bail!("{skipped} of {all} bodies are no webhook of a known channel");
+        }
+        Ok(())
     }
-    if refused > 0 {
-        bail!("{refused} of {all} bodies were refused: see the program's log");
-    }
-    if unfit > 0 || accepted == 0 {
-        bail!("{skipped} of {all} bodies are no webhook of a known channel");
-    }
-    Ok(())
 }
 
 async fn post(client: &reqwest::Client, config: &LocalConfig, file: &Path) -> anyhow::Result<Outcome> {

@@ -17,7 +17,7 @@ use self::vault::Vault;
 
 /// Arguments of `setup`: a channel, and its options.
 #[derive(Clone, Debug)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     channel: String,
     options: ArgMatches,
 }
@@ -67,7 +67,7 @@ fn subcommand(about: &'static About) -> Command {
 }
 
 /// Points a channel's webhook to Annals, or prints the steps for it.
-pub async fn setup(env: Env<'_>, arguments: &Arguments, out: &mut impl Write) -> anyhow::Result<()> {
+pub(crate) async fn setup(env: Env<'_>, arguments: &Arguments, out: &mut impl Write) -> anyhow::Result<()> {
     let Arguments { channel, options } = arguments;
     let Some(entry) = channels::local().into_iter().find(|entry| entry.about.channel.as_str() == channel)
     else {

@@ -6,185 +6,232 @@ use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use anyhow::Context;
+use anyhow::Context as _;
+use clap::Args;
 use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::api::{Api, Failed, encoded};
 use crate::progress::Progress;
+use crate::target::Target;
 use crate::tty::{line, printable};
 
-/// Output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// For people.
-    Text,
-    /// One `UIMessage` a line.
-    Jsonl,
+/// Arguments of `history`.
+#[derive(Args)]
+pub(crate) struct History {
+    /// Such as telegram:chat:42 or http:chat:dev:hello
+    chat_key: String,
+    /// One UIMessage a line
+    #[arg(long)]
+    jsonl: bool,
+    #[command(flatten)]
+    pub(crate) at: Target,
 }
 
-/// Which chats are listed.
-#[derive(Clone, Debug, Default)]
-pub struct Selection {
-    /// Text in the title, a person or the key.
-    pub query: Option<String>,
-    /// State, as `GET /v1/chats` names it.
-    pub state: Option<String>,
-    /// Maximum number.
-    pub limit: usize,
+impl History {
+    pub(crate) async fn run(&self, api: &Api, out: &mut impl Write) -> anyhow::Result<()> {
+        let Self { chat_key, jsonl, .. } = self;
+        let count = messages(api, &api.of_chat(chat_key, "/messages")?, *jsonl, out).await?;
+        if count == 0 && !jsonl {
+            writeln!(out, "Nothing is stored under {}.", line(chat_key))?;
+        }
+        Ok(())
+    }
 }
 
-/// Prints the whole history of `chat`, oldest first.
-pub async fn history(api: &Api, chat: &str, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
-    let count = messages(api, &api.of_chat(chat, "/messages")?, format, out).await?;
-    if count == 0 && format == Format::Text {
-        writeln!(out, "Nothing is stored under {}.", line(chat))?;
-    }
-    Ok(())
+/// Arguments of `context`.
+#[derive(Args)]
+pub(crate) struct Context {
+    /// Such as telegram:chat:42 or http:chat:dev:hello
+    chat_key: String,
+    #[command(flatten)]
+    pub(crate) at: Target,
 }
 
-/// Prints the context of the chat's next turn.
-pub async fn context(api: &Api, chat: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct View {
-        messages: Vec<UiMessage>,
-        system: Option<String>,
-        tokens: u32,
-        window: u32,
-        unanswered: usize,
-        left_out: usize,
-    }
-    let view: View = api.json(&api.of_chat(chat, "/context")?, &[]).await?;
-    if let Some(system) = view.system {
-        writeln!(out, "system\n{}", indented(&system))?;
-    }
-    for message in &view.messages {
-        print(message, Format::Text, out)?;
-    }
-    let View { tokens, window, unanswered, left_out, messages, .. } = view;
-    let count = messages.len();
-    writeln!(
-        out,
-        "{count} messages, about {tokens} of {window} tokens, {unanswered} unanswered, {left_out} left out"
-    )?;
-    Ok(())
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContextView {
+    messages: Vec<UiMessage>,
+    system: Option<String>,
+    tokens: u32,
+    window: u32,
+    unanswered: usize,
+    left_out: usize,
 }
 
-/// Lists the segments of `chat`, oldest first.
-pub async fn segments(api: &Api, chat: &str, out: &mut impl Write) -> anyhow::Result<()> {
-    #[derive(Deserialize)]
-    struct List {
-        segments: Vec<Segment>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Segment {
-        id: String,
-        from_id: String,
-        to_id: String,
-        count: u64,
-        bytes: u64,
-        created_at: Timestamp,
-    }
-    let List { segments } = api.json(&api.of_chat(chat, "/segments")?, &[]).await?;
-    for Segment { id, from_id, to_id, count, bytes, created_at } in &segments {
-        let (id, from_id, to_id) = (line(id), line(from_id), line(to_id));
-        let archived = time(*created_at);
+impl Context {
+    pub(crate) async fn run(&self, api: &Api, out: &mut impl Write) -> anyhow::Result<()> {
+        let ContextView { messages, system, tokens, window, unanswered, left_out } =
+            api.json(&api.of_chat(&self.chat_key, "/context")?, &[]).await?;
+        if let Some(system) = system {
+            writeln!(out, "system\n{}", indented(&system))?;
+        }
+        for message in &messages {
+            print(message, false, out)?;
+        }
+        let count = messages.len();
         writeln!(
             out,
-            "{id}  {count} records, {bytes} bytes, archived {archived}\n    #{from_id} to #{to_id}"
+            "{count} messages, about {tokens} of {window} tokens, {unanswered} unanswered, {left_out} left out"
         )?;
+        Ok(())
     }
-    if segments.is_empty() {
-        writeln!(out, "Nothing of {} is archived.", line(chat))?;
-    }
-    Ok(())
 }
 
-/// Prints the segment `id` of `chat`.
-pub async fn segment(
-    api: &Api,
-    chat: &str,
-    id: &str,
-    format: Format,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let path = api.of_chat(chat, &format!("/segments/{}", encoded(id)))?;
-    match messages(api, &path, format, out).await {
-        Err(error) if status_of(&error) == Some(StatusCode::NOT_FOUND) => {
-            let (chat, id) = (line(chat), line(id));
-            anyhow::bail!("{chat} has no segment {id}: `annals archive {chat}` lists them")
+/// Arguments of `archive`.
+#[derive(Args)]
+pub(crate) struct Archive {
+    /// Such as telegram:chat:42 or http:chat:dev:hello
+    chat_key: String,
+    /// The segment to print
+    segment: Option<String>,
+    /// One UIMessage a line
+    #[arg(long, requires = "segment")]
+    jsonl: bool,
+    #[command(flatten)]
+    pub(crate) at: Target,
+}
+
+#[derive(Deserialize)]
+struct Segments {
+    segments: Vec<Segment>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Segment {
+    id: String,
+    from_id: String,
+    to_id: String,
+    count: u64,
+    bytes: u64,
+    created_at: Timestamp,
+}
+
+impl Archive {
+    pub(crate) async fn run(&self, api: &Api, out: &mut impl Write) -> anyhow::Result<()> {
+        let chat = &self.chat_key;
+        if let Some(id) = &self.segment {
+            let path = api.of_chat(chat, &format!("/segments/{}", encoded(id)))?;
+            return match messages(api, &path, self.jsonl, out).await {
+                Err(error) if is_not_found(&error) => {
+                    let (chat, id) = (line(chat), line(id));
+                    anyhow::bail!("{chat} has no segment {id}: `annals archive {chat}` lists them")
+                }
+                printed => printed.map(drop),
+            };
         }
-        printed => printed.map(drop),
+        let Segments { segments } = api.json(&api.of_chat(chat, "/segments")?, &[]).await?;
+        for Segment { id, from_id, to_id, count, bytes, created_at } in &segments {
+            let (id, from_id, to_id) = (line(id), line(from_id), line(to_id));
+            let archived = time(*created_at);
+            writeln!(
+                out,
+                "{id}  {count} records, {bytes} bytes, archived {archived}\n    #{from_id} to #{to_id}"
+            )?;
+        }
+        if segments.is_empty() {
+            writeln!(out, "Nothing of {} is archived.", line(chat))?;
+        }
+        Ok(())
     }
 }
 
-/// Prints the messages of `chat` that fit `words` best, the best first.
-pub async fn search(
-    api: &Api,
-    chat: &str,
-    words: &str,
+/// Arguments of `search`.
+#[derive(Args)]
+pub(crate) struct Search {
+    /// Such as telegram:chat:42 or http:chat:dev:hello
+    chat_key: String,
+    /// What to look for
+    #[arg(required = true)]
+    words: Vec<String>,
+    /// Maximum number of hits
+    #[arg(long, default_value_t = 8)]
     limit: usize,
-    format: Format,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    #[derive(Deserialize)]
-    struct Found {
-        hits: Vec<Hit>,
-    }
-    #[derive(Deserialize)]
-    struct Hit {
-        message: UiMessage,
-    }
-    let query = [("q", words.to_owned()), ("limit", limit.to_string())];
-    let Found { hits } = api.json(&api.of_chat(chat, "/search")?, &query).await?;
-    for Hit { message } in &hits {
-        print(message, format, out)?;
-    }
-    if hits.is_empty() && format == Format::Text {
-        writeln!(out, "Nothing in {} fits.", line(chat))?;
-    }
-    Ok(())
+    /// One UIMessage a line
+    #[arg(long)]
+    jsonl: bool,
+    #[command(flatten)]
+    pub(crate) at: Target,
 }
 
-/// Lists chats, the most recently used first: with `format` as JSON, as the API returns them.
-pub async fn chats(
-    api: &Api,
-    selection: &Selection,
-    format: Format,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    #[derive(Deserialize)]
-    struct List {
-        chats: Vec<Value>,
-        before: Option<String>,
+#[derive(Deserialize)]
+struct Found {
+    hits: Vec<Hit>,
+}
+
+#[derive(Deserialize)]
+struct Hit {
+    message: UiMessage,
+}
+
+impl Search {
+    pub(crate) async fn run(&self, api: &Api, out: &mut impl Write) -> anyhow::Result<()> {
+        let Self { chat_key, words, limit, jsonl, .. } = self;
+        let query = [("q", words.join(" ")), ("limit", limit.to_string())];
+        let Found { hits } = api.json(&api.of_chat(chat_key, "/search")?, &query).await?;
+        for Hit { message } in &hits {
+            print(message, *jsonl, out)?;
+        }
+        if hits.is_empty() && !jsonl {
+            writeln!(out, "Nothing in {} fits.", line(chat_key))?;
+        }
+        Ok(())
     }
-    let mut left = selection.limit;
-    let mut before: Option<String> = None;
-    loop {
-        let given = [("q", &selection.query), ("state", &selection.state), ("before", &before)];
-        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-        let query: Vec<_> = given.chain([("limit", left.min(100).to_string())]).collect();
-        let List { chats, before: next } = api.json("/v1/chats", &query).await?;
-        for chat in chats.iter().take(left) {
-            if format == Format::Jsonl {
-                writeln!(out, "{chat}")?;
-            } else {
-                print_chat(chat, out)?;
+}
+
+/// Arguments of `chats`.
+#[derive(Args)]
+pub(crate) struct Chats {
+    /// Only chats with this in their title, a person or the ChatKey
+    words: Vec<String>,
+    /// Only chats in this state, as `GET /v1/chats` names it
+    #[arg(long)]
+    state: Option<String>,
+    /// Maximum number of chats
+    #[arg(long, default_value_t = 25)]
+    limit: usize,
+    /// One chat a line, as JSON
+    #[arg(long)]
+    jsonl: bool,
+    #[command(flatten)]
+    pub(crate) at: Target,
+}
+
+#[derive(Deserialize)]
+struct ChatsPage {
+    chats: Vec<Value>,
+    before: Option<String>,
+}
+
+impl Chats {
+    pub(crate) async fn run(&self, api: &Api, out: &mut impl Write) -> anyhow::Result<()> {
+        let words = (!self.words.is_empty()).then(|| self.words.join(" "));
+        let (mut left, mut before) = (self.limit, None);
+        loop {
+            let given = [("q", &words), ("state", &self.state), ("before", &before)];
+            let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+            let query: Vec<_> = given.chain([("limit", left.min(100).to_string())]).collect();
+            let ChatsPage { chats, before: next } = api.json("/v1/chats", &query).await?;
+            for chat in chats.iter().take(left) {
+                if self.jsonl {
+                    writeln!(out, "{chat}")?;
+                } else {
+                    print_chat(chat, out)?;
+                }
+            }
+            left = left.saturating_sub(chats.len());
+            before = next;
+            if left == 0 || before.is_none() {
+                break;
             }
         }
-        left = left.saturating_sub(chats.len());
-        before = next;
-        if left == 0 || before.is_none() {
-            break;
+        if left == self.limit && !self.jsonl {
+            writeln!(out, "There is no such chat.")?;
         }
+        Ok(())
     }
-    if left == selection.limit && format == Format::Text {
-        writeln!(out, "There is no such chat.")?;
-    }
-    Ok(())
 }
 
 /// Prints an entry of the list of chats.
@@ -203,26 +250,26 @@ fn print_chat(chat: &Value, out: &mut impl Write) -> anyhow::Result<()> {
 }
 
 /// Prints the messages at `path`, one a line there. Returns their number.
-async fn messages(api: &Api, path: &str, format: Format, out: &mut impl Write) -> anyhow::Result<u64> {
+async fn messages(api: &Api, path: &str, jsonl: bool, out: &mut impl Write) -> anyhow::Result<u64> {
     let mut progress = Progress::beside_output("history", "messages", None, &Clock::system());
     let count = api.lines(path, |line| {
         let message = serde_json::from_slice(line).context("a line is not a message")?;
         progress.advance(1);
-        print(&message, format, out)
+        print(&message, jsonl, out)
     });
     let count = count.await;
     progress.finish();
     count
 }
 
-/// Returns the status of an answer that is an error.
-pub(crate) fn status_of(error: &anyhow::Error) -> Option<StatusCode> {
-    error.downcast_ref::<Failed>().and_then(|failed| failed.status)
+/// Returns true if the API answered that what was asked for does not exist.
+pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failed>().is_some_and(|failed| failed.status == Some(StatusCode::NOT_FOUND))
 }
 
 /// Prints a message.
-fn print(message: &UiMessage, format: Format, out: &mut impl Write) -> anyhow::Result<()> {
-    if format == Format::Jsonl {
+fn print(message: &UiMessage, jsonl: bool, out: &mut impl Write) -> anyhow::Result<()> {
+    if jsonl {
         serde_json::to_writer(&mut *out, message)?;
         writeln!(out)?;
         return Ok(());

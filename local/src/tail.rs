@@ -12,15 +12,19 @@
 mod chats;
 mod event;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
+use annals_core::settings::Env;
 use annals_io::clock::Clock;
+use clap::Args;
 
 use crate::api::{Api, Failed};
 use crate::errors::plain;
+use crate::target::Target;
+use crate::tty;
 use chats::Chats;
-pub use event::Look;
+use event::Look;
 
 /// Pause between two polls of a program on this machine.
 const NEAR: Duration = Duration::from_secs(2);
@@ -29,62 +33,80 @@ const FAR: Duration = Duration::from_secs(10);
 /// Longest pause while a program does not answer.
 const MAX_PAUSE: Duration = Duration::from_mins(1);
 
-/// The options of `annals tail`.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The only chat; all chats otherwise.
-    pub chat: Option<String>,
-    /// Pause between two polls.
-    pub every: Option<Duration>,
-    /// Number of earlier events that are shown first.
-    pub earlier: usize,
+/// Arguments of `tail`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Follow only this chat, such as telegram:chat:42
+    #[arg(long, value_name = "CHATKEY")]
+    chat: Option<String>,
+    /// Seconds between two polls: by default 2 on this machine, 10 for a stack
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    every: Option<u64>,
+    /// Number of earlier events to show first
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    earlier: usize,
+    /// One event a line, as JSON: at, kind, chatKey, title, who, messageId, text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pub(crate) at: Target,
 }
 
-/// Prints events until the process ends, or a request is refused for good.
-pub async fn tail(
-    api: &Api,
-    plan: Plan,
-    look: &Look,
-    clock: &Clock,
-    out: &mut impl Write,
-) -> anyhow::Result<()> {
-    let every = plan.every.unwrap_or(if api.is_near() { NEAR } else { FAR });
-    let mut chats = Chats::new(api, plan.chat.as_deref(), clock);
-    let mut events = chats.begin().await?;
-    eprintln!(
-        "annals: following {} of {}, every {} s, with times in UTC. Ctrl-C ends.",
-        plan.chat.as_deref().unwrap_or("all chats"),
-        api.name(),
-        every.as_secs()
-    );
-    events.drain(..events.len().saturating_sub(plan.earlier));
-    let mut failures: u32 = 0;
-    loop {
-        for event in events {
-            look.print(&event, out)?;
-        }
-        out.flush()?;
-        clock.sleep(pause(every, failures)).await;
-        let polled = chats.poll().await;
-        events = chats.take();
-        match polled {
-            Ok(()) => {
-                if failures > 0 {
-                    eprintln!("annals: {} answers again", api.name());
-                }
-                failures = 0;
+impl Arguments {
+    /// Prints events until the process ends, or a request is refused for good.
+    pub(crate) async fn run(
+        &self,
+        api: &Api,
+        env: Env<'_>,
+        clock: &Clock,
+        out: &mut (impl Write + IsTerminal),
+    ) -> anyhow::Result<()> {
+        let only = self.chat.as_deref();
+        let colours = tty::has_colours(env, &*out);
+        let look = Look {
+            json: self.json,
+            colours,
+            width: out.is_terminal().then_some(tty::width),
+            titles: only.is_none(),
+        };
+        let every = self.every.map_or(if api.is_near() { NEAR } else { FAR }, Duration::from_secs);
+        let mut chats = Chats::new(api, only, clock);
+        let mut events = chats.begin().await?;
+        eprintln!(
+            "annals: following {} of {}, every {} s, with times in UTC. Ctrl-C ends.",
+            only.unwrap_or("all chats"),
+            api.name(),
+            every.as_secs()
+        );
+        events.drain(..events.len().saturating_sub(self.earlier));
+        let mut failures: u32 = 0;
+        loop {
+            for event in events {
+                look.print(&event, out)?;
             }
-            Err(error) => {
-                let failed = error.downcast_ref::<Failed>();
-                if failed.is_some_and(|failed| !failed.may_pass()) {
-                    return Err(error);
+            out.flush()?;
+            clock.sleep(pause(every, failures)).await;
+            let polled = chats.poll().await;
+            events = chats.take();
+            match polled {
+                Ok(()) => {
+                    if failures > 0 {
+                        eprintln!("annals: {} answers again", api.name());
+                    }
+                    failures = 0;
                 }
-                if failures == 0 {
-                    eprintln!("annals: {}; trying again", plain(&format!("{error:#}")));
-                }
-                failures += 1;
-                if let Some(wait) = failed.and_then(|failed| failed.retry_after) {
-                    clock.sleep(wait.min(MAX_PAUSE)).await;
+                Err(error) => {
+                    let failed = error.downcast_ref::<Failed>();
+                    if failed.is_some_and(|failed| !failed.may_pass()) {
+                        return Err(error);
+                    }
+                    if failures == 0 {
+                        eprintln!("annals: {}; trying again", plain(&format!("{error:#}")));
+                    }
+                    failures += 1;
+                    if let Some(wait) = failed.and_then(|failed| failed.retry_after) {
+                        clock.sleep(wait.min(MAX_PAUSE)).await;
+                    }
                 }
             }
         }

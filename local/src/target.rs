@@ -24,7 +24,7 @@ use crate::stores::private::is_open_to_others;
 
 /// Arguments that name a program or stack.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Target {
+pub(crate) struct Target {
     /// The program or stack to ask instead of this machine, by default `ANNALS_URL`
     #[arg(long, value_name = "URL", conflicts_with = "profile")]
     url: Option<String>,
@@ -46,7 +46,7 @@ struct Profile {
 impl Target {
     /// Returns the program or stack that is named, or else the API over the data directory of this machine. `writes` says if
     /// the command changes something.
-    pub async fn api(&self, env: Env<'_>, clock: Clock, writes: bool) -> anyhow::Result<Api> {
+    pub(crate) async fn api(&self, env: Env<'_>, clock: Clock, writes: bool) -> anyhow::Result<Api> {
         match self.elsewhere(env)? {
             Some(api) => Ok(api),
             None => Api::of_this_machine(env, clock, writes).await,
@@ -54,7 +54,7 @@ impl Target {
     }
 
     /// Returns the program or stack that is named; `None` if none is.
-    pub fn elsewhere(&self, env: Env<'_>) -> anyhow::Result<Option<Api>> {
+    pub(crate) fn elsewhere(&self, env: Env<'_>) -> anyhow::Result<Option<Api>> {
         let (from_env, profile_of_env) = (env.optional(URL.name), env.optional(PROFILE.name));
         if let Some(name) = &self.profile {
             return of_profile(env, name).map(Some);

@@ -17,7 +17,7 @@
 mod chunks;
 mod echo;
 mod editor;
-pub mod endpoint;
+pub(crate) mod endpoint;
 mod markdown;
 mod once;
 mod repl;
@@ -35,6 +35,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use anyhow::Context;
+use clap::Args;
 use room::Room;
 use screen::Style;
 use session::Session;
@@ -45,67 +46,71 @@ use crate::stores::files;
 use crate::target::Target;
 use crate::tty;
 
-/// The options of `annals chat`.
-#[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// The single message. Without one and without a terminal, it is the whole standard input.
-    pub message: Option<String>,
-    /// The person, by default `ANNALS_USER`.
-    pub user: Option<String>,
-    /// The room elsewhere, by default that of the terminal.
-    pub room: Option<String>,
-    /// The program or stack.
-    pub at: Target,
+/// Arguments of `chat`.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Send this single message, and print the reply
+    message: Option<String>,
+    /// The person who speaks, by default `ANNALS_USER` or `local`; the same as an admin key's userId
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// With --url or --profile: a web room of the key, by default terminal-NAME
+    #[arg(long, value_name = "ID")]
+    room: Option<String>,
+    #[command(flatten)]
+    at: Target,
 }
 
-/// Runs a conversation until the person leaves, or sends a single message and prints the reply. Returns true if all messages were
-/// answered.
-pub async fn chat(plan: Plan, env: Env<'_>, clock: Clock) -> anyhow::Result<bool> {
-    let Plan { message, user, room, at } = plan;
-    let elsewhere = at.elsewhere(env)?;
-    anyhow::ensure!(
-        room.is_none() || elsewhere.is_some(),
-        "--room is for a program or stack elsewhere: name one by --url or --profile"
-    );
-    let name = match user {
-        Some(user) => {
-            ChatKey::direct(&agent_id(env)?, &user).context("--user names nobody")?;
-            user
+impl Arguments {
+    /// Runs a conversation until the person leaves, or sends a single message and prints the reply. Returns true if all messages
+    /// were answered. Without a message and without a terminal, the message is the whole standard input.
+    pub(crate) async fn run(self, env: Env<'_>, clock: Clock) -> anyhow::Result<bool> {
+        let Self { message, user, room, at } = self;
+        let elsewhere = at.elsewhere(env)?;
+        anyhow::ensure!(
+            room.is_none() || elsewhere.is_some(),
+            "--room is for a program or stack elsewhere: name one by --url or --profile"
+        );
+        let name = match user {
+            Some(user) => {
+                ChatKey::direct(&agent_id(env)?, &user).context("--user names nobody")?;
+                user
+            }
+            None => config::user(env)?,
+        };
+        let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
+        let style = Style {
+            colours: tty::has_colours(env, &std::io::stdout()),
+            can_move: tty::can_move(env, &std::io::stdout()),
+            is_terminal: has_screen,
+            texts: tty::language(env)?.texts(),
+        };
+        let message = match message {
+            Some(message) => message,
+            None if has_keys && has_screen => {
+                let model = env.optional("MODEL").unwrap_or_else(|| "echo".into());
+                // Lines of a conversation elsewhere are kept there alone.
+                let is_here = elsewhere.is_none();
+                let session = open(elsewhere, room, name, env, clock).await?;
+                let history = is_here.then(|| config::data_dir(env).join(files::TERMINAL_HISTORY));
+                return Box::pin(repl::talk(session, history.as_deref(), &model, style)).await;
+            }
+            None => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
+                text
+            }
+        };
+        anyhow::ensure!(
+            !message.trim().is_empty(),
+            "there is nothing to say: give a message, or send one to standard input"
+        );
+        if let Some(unknown) = unknown::command(message.trim(), style.texts) {
+            anyhow::bail!(unknown);
         }
-        None => config::user(env)?,
-    };
-    let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
-    let style = Style {
-        colours: tty::has_colours(env, &std::io::stdout()),
-        can_move: tty::can_move(env, &std::io::stdout()),
-        is_terminal: has_screen,
-        texts: tty::language(env)?.texts(),
-    };
-    let message = match message {
-        Some(message) => message,
-        None if has_keys && has_screen => {
-            let model = env.optional("MODEL").unwrap_or_else(|| "echo".into());
-            // Lines of a conversation elsewhere are kept there alone.
-            let is_here = elsewhere.is_none();
-            let session = open(elsewhere, room, name, env, clock).await?;
-            let history = is_here.then(|| config::data_dir(env).join(files::TERMINAL_HISTORY));
-            return Box::pin(repl::talk(session, history.as_deref(), &model, style)).await;
-        }
-        None => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).context("standard input is not text")?;
-            text
-        }
-    };
-    anyhow::ensure!(
-        !message.trim().is_empty(),
-        "there is nothing to say: give a message, or send one to standard input"
-    );
-    if let Some(unknown) = unknown::command(message.trim(), style.texts) {
-        anyhow::bail!(unknown);
+        let session = open(elsewhere, room, name, env, clock).await?;
+        Box::pin(once::say(session, message.trim_end(), style)).await
     }
-    let session = open(elsewhere, room, name, env, clock).await?;
-    Box::pin(once::say(session, message.trim_end(), style)).await
 }
 
 /// Connects `user` to a program.

@@ -8,17 +8,17 @@ use annals_core::settings::{ConfigError, Env};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Returns true if output to `stream` may have colours: on a terminal that is not dumb, unless `NO_COLOR` is set.
-pub fn has_colours(env: Env<'_>, stream: &impl IsTerminal) -> bool {
+pub(crate) fn has_colours(env: Env<'_>, stream: &impl IsTerminal) -> bool {
     can_move(env, stream) && env.optional("NO_COLOR").is_none()
 }
 
 /// Returns true if output on `stream` may be overwritten, as spinners do: on a terminal that is not dumb.
-pub fn can_move(env: Env<'_>, stream: &impl IsTerminal) -> bool {
+pub(crate) fn can_move(env: Env<'_>, stream: &impl IsTerminal) -> bool {
     stream.is_terminal() && env.optional("TERM").is_none_or(|term| term != "dumb")
 }
 
 /// Returns the language of texts on the terminal: `LANGUAGE`, or else that of the locale.
-pub fn language(env: Env<'_>) -> Result<Language, ConfigError> {
+pub(crate) fn language(env: Env<'_>) -> Result<Language, ConfigError> {
     let locale = || ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().find_map(|name| env.optional(name));
     let of_locale = || locale().and_then(|locale| Language::of_tag(&locale));
     Ok(fixed_language(env)?.or_else(of_locale).unwrap_or(Language::En))
@@ -36,7 +36,7 @@ pub(crate) fn line(text: &str) -> String {
 }
 
 /// Returns the width of the terminal at standard output, in columns.
-pub fn width() -> usize {
+pub(crate) fn width() -> usize {
     usize::from(console::Term::stdout().size().1)
 }
 

@@ -7,13 +7,12 @@ use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use anyhow::Context;
 use futures::{StreamExt, stream};
-use reqwest::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::event::{Event, Kind, events_of};
 use crate::api::{Api, chat_path};
-use crate::show::status_of;
+use crate::show::is_not_found;
 use crate::tty::line;
 
 /// Number of chats of the list that a poll looks at: if no more are lively, they are in the order of their last messages.
@@ -108,9 +107,7 @@ impl<'a> Chats<'a> {
         for key in open {
             match self.api.json(&chat_path(&key, ""), &[]).await {
                 Ok(entry) => entries.push(entry),
-                Err(error) if status_of(&error) == Some(StatusCode::NOT_FOUND) => {
-                    drop(self.known.remove(&key));
-                }
+                Err(error) if is_not_found(&error) => drop(self.known.remove(&key)),
                 Err(error) => return Err(error),
             }
         }

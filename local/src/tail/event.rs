@@ -138,15 +138,14 @@ fn text_of(message: &UiMessage) -> String {
 
 /// The form in which events are printed.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub(super) struct Look {
     /// As JSON, one a line.
-    pub json: bool,
-    /// With colours.
-    pub colours: bool,
+    pub(super) json: bool,
+    pub(super) colours: bool,
     /// Width of the terminal, if it is one.
-    pub width: Option<fn() -> usize>,
+    pub(super) width: Option<fn() -> usize>,
     /// With the title of the chat, since there are several.
-    pub titles: bool,
+    pub(super) titles: bool,
 }
 
 impl Look {

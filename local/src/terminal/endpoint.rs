@@ -53,7 +53,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(10);
 
 /// The program's endpoint for terminals.
 #[derive(Clone)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     ingress: Ingress,
     /// Broadcasts the runs of this process.
     live: Live,
@@ -67,7 +67,7 @@ pub(super) fn socket(data_dir: &Path) -> PathBuf {
 }
 
 /// An endpoint with its socket bound.
-pub struct BoundEndpoint {
+pub(crate) struct BoundEndpoint {
     #[cfg(unix)]
     listener: UnixListener,
     #[cfg(unix)]
@@ -76,13 +76,13 @@ pub struct BoundEndpoint {
 
 impl Endpoint {
     /// Returns the endpoint for the histories of `ingress`, of a process whose runs `live` broadcasts.
-    pub fn new(ingress: Ingress, live: Live, view: ViewConfig) -> Self {
+    pub(crate) fn new(ingress: Ingress, live: Live, view: ViewConfig) -> Self {
         Self { ingress, live, view }
     }
 
     /// Binds the socket of `data_dir`, whose lock the caller holds.
     #[cfg(unix)]
-    pub fn bind(self, data_dir: &Path) -> anyhow::Result<BoundEndpoint> {
+    pub(crate) fn bind(self, data_dir: &Path) -> anyhow::Result<BoundEndpoint> {
         use std::os::unix::fs::PermissionsExt;
         let path = socket(data_dir);
         let failed = || format!("failed to listen on {}", path.display());
@@ -105,14 +105,14 @@ impl Endpoint {
 
     /// Fails: terminals need Unix sockets.
     #[cfg(not(unix))]
-    pub fn bind(self, _: &Path) -> anyhow::Result<BoundEndpoint> {
+    pub(crate) fn bind(self, _: &Path) -> anyhow::Result<BoundEndpoint> {
         anyhow::bail!("`annals chat` needs Unix sockets, which this system does not have")
     }
 }
 
 impl BoundEndpoint {
     /// Serves terminals until the process ends.
-    pub async fn serve(self) {
+    pub(crate) async fn serve(self) {
         #[cfg(unix)]
         if let Err(error) = axum::serve(self.listener, self.router).await {
             tracing::error!(%error, "failed to serve the terminal's socket any longer");
