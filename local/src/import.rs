@@ -1,6 +1,6 @@
 //! `annals import FILE…`: imports histories of other programs, and of other deployments.
 //!
-//! - `file`: a file and its format, read item by item; `each`: the values of a JSON array; `escapes`: those that JSON does not have
+//! - `file`: a file and its format, read item by item; `escapes`: those that JSON does not have
 //! - `telegram`: parses JSON exports of Telegram Desktop
 //! - `jsonl`: parses `UIMessage`s of the AI SDK, one a line or in an array, from Annals or other programs
 //! - `item`: a parsed message
@@ -9,7 +9,6 @@
 //! All files are read and checked before anything is stored, and read once more to store it. Stored messages are left as they
 //! are, so importing a file again changes nothing, and the same command continues an interrupted import.
 
-mod each;
 mod escapes;
 mod file;
 mod item;
@@ -44,7 +43,7 @@ use crate::api::parse_chat_key;
 use crate::config::data_dir;
 use crate::errors::counted;
 use crate::histories::new_history;
-use crate::progress::{Progress, Reading};
+use crate::progress::{Progress, reading};
 
 /// Arguments of `import`.
 #[derive(Args)]
@@ -95,7 +94,7 @@ pub async fn import(
     let mut targets = Targets::new(history, options);
     let mut left_out: BTreeMap<Skipped, u64> = BTreeMap::new();
     for file in files {
-        let _reading = Reading::of(&file.display().to_string());
+        let _reading = reading(&file.display().to_string());
         let (path, given) = (file.clone(), options.clone());
         let source = tokio::task::spawn_blocking(move || Source::survey(&path, &given))
             .await

@@ -54,7 +54,6 @@ impl Progress {
     ) -> Self {
         let mut progress = Self::new(what, unit, total, clock);
         if std::io::stdout().is_terminal() {
-            progress.clear();
             progress.shown = Shown::Nothing;
         }
         progress
@@ -80,8 +79,10 @@ impl Progress {
 
     /// Ends the work. Prints its amount if it took long.
     pub(crate) fn finish(self) {
-        self.clear();
-        if let Some(line) = self.last_line() {
+        let line = self.last_line();
+        // The bar clears itself.
+        drop(self);
+        if let Some(line) = line {
             eprintln!("{line}");
         }
     }
@@ -110,37 +111,15 @@ impl Progress {
         let millis = u64::try_from(now.since(self.started).as_millis()).unwrap_or(u64::MAX).max(1);
         format!("{} a second", self.done.saturating_mul(1000) / millis)
     }
-
-    fn clear(&self) {
-        if let Shown::Bar(bar) = &self.shown {
-            bar.finish_and_clear();
-        }
-    }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-/// Spinner for a file that is read, which takes seconds if it is large. Ends when it is dropped.
-pub(crate) struct Reading(ProgressBar);
-
-impl Reading {
-    pub(crate) fn of(name: &str) -> Option<Self> {
-        may_draw().then(|| {
-            let spinner = ProgressBar::new_spinner().with_message(format!("reading {name}"));
-            spinner.enable_steady_tick(SPINNER_TICK);
-            Self(spinner)
-        })
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
-    }
+/// Returns a spinner for a file that is read, which takes seconds if it is large. Ends when it is dropped.
+pub(crate) fn reading(name: &str) -> Option<ProgressBar> {
+    may_draw().then(|| {
+        let spinner = ProgressBar::new_spinner().with_message(format!("reading {name}"));
+        spinner.enable_steady_tick(SPINNER_TICK);
+        spinner
+    })
 }
 
 /// Returns true if output on standard error may be overwritten.
@@ -198,18 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn short_work_prints_nothing() {
-        let (mut progress, clock) = in_a_pipe();
-        clock.advance(Duration::from_millis(4999));
-        progress.done += 400;
-        assert_eq!((progress.line(), progress.last_line()), (None, None));
-    }
-
-    #[test]
-    fn work_whose_output_shows_its_progress_prints_nothing() {
-        let (mut progress, clock) = in_a_pipe();
-        progress.shown = Shown::Nothing;
-        clock.advance(Duration::from_mins(1));
-        assert_eq!((progress.line(), progress.last_line()), (None, None));
+    fn short_work_and_work_whose_output_shows_its_progress_print_nothing() {
+        for (shown, millis) in [(Shown::Lines, 4999), (Shown::Nothing, 60_000)] {
+            let (mut progress, clock) = in_a_pipe();
+            progress.shown = shown;
+            clock.advance(Duration::from_millis(millis));
+            progress.done += 400;
+            assert_eq!((progress.line(), progress.last_line()), (None, None));
+        }
     }
 }

@@ -28,8 +28,7 @@ pub(super) struct Source {
 /// What is known of a file, by its format.
 #[derive(Clone, Debug)]
 enum Known {
-    Lines(jsonl::Survey),
-    Array(jsonl::Survey),
+    Messages(jsonl::Survey),
     Telegram(Arc<telegram::Survey>),
 }
 
@@ -43,12 +42,7 @@ impl Source {
             .read_to_end(&mut head)
             .with_context(|| format!("failed to read {name}"))?;
         let shape = Shape::of(&head).with_context(|| format!("{name} is empty"))?;
-        let file = open(path, &name)?;
-        let known = match shape {
-            Shape::Lines => Known::Lines(jsonl::Survey::of_lines(&name, file, options)?),
-            Shape::Array => Known::Array(jsonl::Survey::of_array(&name, file, options)?),
-            Shape::Whole => Known::Telegram(Arc::new(telegram::Survey::of(&name, file, options)?)),
-        };
+        let known = Known::of(shape, &name, open(path, &name)?, options)?;
         Ok(Self { path: path.to_owned(), name, known })
     }
 
@@ -67,11 +61,23 @@ impl Source {
     }
 
     fn parse(&self, options: &Options, take: Take<'_>) -> anyhow::Result<()> {
-        let file = open(&self.path, &self.name)?;
-        match &self.known {
-            Known::Lines(survey) => jsonl::read_lines(&self.name, file, survey, options, take),
-            Known::Array(survey) => jsonl::read_array(&self.name, file, survey, options, take),
-            Known::Telegram(survey) => telegram::read(&self.name, file, survey, options, take),
+        self.known.parse(&self.name, open(&self.path, &self.name)?, options, take)
+    }
+}
+
+impl Known {
+    fn of(shape: Shape, name: &str, file: impl BufRead, options: &Options) -> anyhow::Result<Self> {
+        Ok(match shape {
+            Shape::Lines => Self::Messages(jsonl::Survey::of(false, name, file, options)?),
+            Shape::Array => Self::Messages(jsonl::Survey::of(true, name, file, options)?),
+            Shape::Whole => Self::Telegram(Arc::new(telegram::Survey::of(name, file, options)?)),
+        })
+    }
+
+    fn parse(&self, name: &str, file: impl BufRead, options: &Options, take: Take<'_>) -> anyhow::Result<()> {
+        match self {
+            Self::Messages(survey) => jsonl::read(name, file, survey, options, take),
+            Self::Telegram(survey) => telegram::read(name, file, survey, options, take),
         }
     }
 }
@@ -85,20 +91,8 @@ pub fn parse_all(content: &[u8], options: &Options) -> anyhow::Result<usize> {
         count += 1;
         Ok(())
     };
-    match Shape::of(content)? {
-        Shape::Lines => {
-            let survey = jsonl::Survey::of_lines(NAME, content, options)?;
-            jsonl::read_lines(NAME, content, &survey, options, &mut take)?;
-        }
-        Shape::Array => {
-            let survey = jsonl::Survey::of_array(NAME, content, options)?;
-            jsonl::read_array(NAME, content, &survey, options, &mut take)?;
-        }
-        Shape::Whole => {
-            let survey = telegram::Survey::of(NAME, content, options)?;
-            telegram::read(NAME, content, &survey, options, &mut take)?;
-        }
-    }
+    let known = Known::of(Shape::of(content)?, NAME, content, options)?;
+    known.parse(NAME, content, options, &mut take)?;
     Ok(count)
 }
 

@@ -17,16 +17,17 @@ use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use anyhow::{Context, anyhow, bail, ensure};
 use serde::Deserialize;
-use serde::de::DeserializeSeed;
+use serde::de::{DeserializeOwned, DeserializeSeed};
 use serde_json::Value;
 
-use super::each::Each;
 use super::item::{Item, Options, Place, Skipped};
-use super::parsed::{Parsed, Take, ends_early, invalid};
+use super::parsed::{Each, Parsed, Take, ends_early, invalid};
 
-/// The chats that a file names.
-#[derive(Clone, Debug, Default)]
+/// What must be known of a file before its messages are parsed.
+#[derive(Clone, Debug)]
 pub(super) struct Survey {
+    /// True for an array, false for a message a line.
+    is_array: bool,
     /// True if `--chat` selects one of several chats.
     selects: bool,
 }
@@ -44,117 +45,74 @@ struct NamedMetadata {
 }
 
 impl Survey {
-    /// Looks for the chats that the lines of `file` name. Invalid lines are reported when they are read.
-    pub(super) fn of_lines(name: &str, mut file: impl BufRead, options: &Options) -> anyhow::Result<Self> {
-        let (mut named, mut line) = (Chats::default(), Vec::new());
-        while options.chat.is_some() && next_line(name, &mut file, &mut line)? {
-            if let Ok(message) = serde_json::from_slice(&line) {
-                named.add(message);
-            }
-        }
-        Ok(named.survey())
-    }
-
-    /// Looks for the chats that the array in `file` names.
-    pub(super) fn of_array(name: &str, file: impl BufRead, options: &Options) -> anyhow::Result<Self> {
-        let mut named = Chats::default();
+    /// Looks for the chats that the messages of `file` name. Invalid messages are reported when they are read.
+    pub(super) fn of(
+        is_array: bool,
+        name: &str,
+        file: impl BufRead,
+        options: &Options,
+    ) -> anyhow::Result<Self> {
+        let mut chats = HashSet::new();
         if options.chat.is_some() {
-            each_of_array(name, file, &mut |_, message| {
-                if let Ok(message) = serde_json::from_value(message) {
-                    named.add(message);
-                }
+            each(is_array, name, file, &mut |_, message: anyhow::Result<Named>| {
+                let chat = message.ok().and_then(|message| message.metadata?.chat_key);
+                chats.extend(chat.filter(|_| chats.len() < 2));
                 Ok(())
             })?;
         }
-        Ok(named.survey())
+        Ok(Self { is_array, selects: chats.len() > 1 })
     }
 }
 
-/// The chats that messages name, at most two of them.
-#[derive(Default)]
-struct Chats(Vec<String>);
-
-impl Chats {
-    fn add(&mut self, message: Named) {
-        if let Some(chat) = message.metadata.and_then(|metadata| metadata.chat_key)
-            && self.0.len() < 2
-            && !self.0.contains(&chat)
-        {
-            self.0.push(chat);
-        }
-    }
-
-    fn survey(self) -> Survey {
-        Survey { selects: self.0.len() > 1 }
-    }
-}
-
-/// Parses the lines of `file`, called `name`.
-pub(super) fn read_lines(
-    name: &str,
-    mut file: impl BufRead,
-    survey: &Survey,
-    options: &Options,
-    take: Take<'_>,
-) -> anyhow::Result<()> {
-    let mut reader = Reader::new(name, survey, options);
-    let (mut line, mut number) = (Vec::new(), 0);
-    while next_line(name, &mut file, &mut line)? {
-        number += 1;
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let message = match serde_json::from_slice(&line) {
-            Err(error) if error.is_eof() && !line.ends_with(b"\n") => return Err(ends_early(name, number)),
-            message => message.map_err(|error| anyhow!(in_line(&error))),
-        };
-        reader.take(message, take).with_context(|| format!("{name}, line {number}"))?;
-    }
-    Ok(())
-}
-
-/// Parses the array in `file`, called `name`.
-pub(super) fn read_array(
+/// Parses the messages of `file`, called `name`.
+pub(super) fn read(
     name: &str,
     file: impl BufRead,
     survey: &Survey,
     options: &Options,
     take: Take<'_>,
 ) -> anyhow::Result<()> {
-    let mut reader = Reader::new(name, survey, options);
-    each_of_array(name, file, &mut |number, message| {
-        let message = serde_json::from_value(message).map_err(anyhow::Error::from);
-        reader.take(message, take).with_context(|| format!("{name}, message {number}"))
+    let mut reader = Reader { name: name.into(), survey, options, earlier: Earlier::default() };
+    let unit = if survey.is_array { "message" } else { "line" };
+    each(survey.is_array, name, file, &mut |number, message| {
+        reader.take(message, take).with_context(|| format!("{name}, {unit} {number}"))
     })
 }
 
-/// Reads the next line, with its end. Returns false after the last.
-fn next_line(name: &str, file: &mut impl BufRead, line: &mut Vec<u8>) -> anyhow::Result<bool> {
-    line.clear();
-    let count = file.read_until(b'\n', line).with_context(|| format!("failed to read {name}"))?;
-    Ok(count > 0)
-}
-
-/// Calls `take` with each value of an array, and its number from 1.
-fn each_of_array(
+/// Calls `take` with each value of an array, or of each line, and its number from 1.
+fn each<T: DeserializeOwned>(
+    is_array: bool,
     name: &str,
-    file: impl BufRead,
-    take: &mut dyn FnMut(usize, Value) -> anyhow::Result<()>,
+    mut file: impl BufRead,
+    take: &mut dyn FnMut(usize, anyhow::Result<T>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut failed = None;
     let mut number = 0;
-    let mut take = |message| {
-        number += 1;
-        take(number, message)
-    };
-    let mut parser = serde_json::Deserializer::from_reader(file);
-    let parsed = Each { take: &mut take, failed: &mut failed }.deserialize(&mut parser);
-    let parsed = parsed.and_then(|()| parser.end());
-    match (failed, parsed) {
-        (Some(error), _) => Err(error),
-        (None, Err(error)) => Err(invalid(name, error, " is no JSON")),
-        (None, Ok(())) => Ok(()),
+    if is_array {
+        let mut failed = None;
+        let mut take = |value: Value| {
+            number += 1;
+            take(number, serde_json::from_value(value).map_err(anyhow::Error::from))
+        };
+        let mut parser = serde_json::Deserializer::from_reader(file);
+        let parsed = Each { take: &mut take, failed: &mut failed }.deserialize(&mut parser);
+        let parsed = parsed.and_then(|()| parser.end());
+        return failed.map_or(parsed.map_err(|error| invalid(name, error, " is no JSON")), Err);
     }
+    let mut line = Vec::new();
+    while file.read_until(b'\n', &mut line).with_context(|| format!("failed to read {name}"))? > 0 {
+        number += 1;
+        if !line.trim_ascii().is_empty() {
+            let value = match serde_json::from_slice(&line) {
+                Err(error) if error.is_eof() && !line.ends_with(b"\n") => {
+                    return Err(ends_early(name, number));
+                }
+                value => value.map_err(|error| anyhow!(in_line(&error))),
+            };
+            take(number, value)?;
+        }
+        line.clear();
+    }
+    Ok(())
 }
 
 /// Returns the parser's error without its line number, which is always 1.
@@ -171,11 +129,7 @@ struct Reader<'a> {
     earlier: Earlier,
 }
 
-impl<'a> Reader<'a> {
-    fn new(name: &str, survey: &'a Survey, options: &'a Options) -> Self {
-        Self { name: name.into(), survey, options, earlier: Earlier::default() }
-    }
-
+impl Reader<'_> {
     fn take(&mut self, message: anyhow::Result<UiMessage>, take: Take<'_>) -> anyhow::Result<()> {
         let message = message.context("it is no UIMessage: {id, role, parts}")?;
         match self.parse(message)? {

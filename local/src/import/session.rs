@@ -31,14 +31,9 @@ pub(super) struct Start {
 }
 
 impl Said {
-    /// Adds a message of a person; `tokens` if it is new.
-    pub(super) fn add_interaction(&mut self, ts: Timestamp, tokens: u32) {
-        self.messages.push(Message { ts, is_interaction: true, tokens });
-    }
-
-    /// Adds another new message.
-    pub(super) fn add_answer(&mut self, ts: Timestamp, tokens: u32) {
-        self.messages.push(Message { ts, is_interaction: false, tokens });
+    /// Adds a message; `tokens` if it is new.
+    pub(super) fn add(&mut self, ts: Timestamp, is_interaction: bool, tokens: u32) {
+        self.messages.push(Message { ts, is_interaction, tokens });
     }
 
     pub(super) fn add_boundary(&mut self, ts: Timestamp) {
@@ -120,7 +115,7 @@ mod tests {
         let from = |hours: &[i64]| {
             let mut said = Said::default();
             for hours in hours {
-                said.add_interaction(at(*hours), 1);
+                said.add(at(*hours), true, 1);
             }
             said.start(&view(TWO_DAYS, 30)).map(|start| start.from)
         };
@@ -128,7 +123,7 @@ mod tests {
         assert_eq!(from(&[100]), Some(at(52)));
         assert_eq!(from(&[500, 0, 540, 580]), Some(at(452)));
         let mut said = Said::default();
-        said.add_interaction(at(0), 1);
+        said.add(at(0), true, 1);
         assert_eq!(said.clone().start(&view(None, 30)), None, "nothing grows stale");
         said.add_boundary(at(-1));
         assert_eq!(said.start(&view(TWO_DAYS, 30)).unwrap().from, at(-1), "nothing before a boundary");
@@ -139,8 +134,8 @@ mod tests {
         let talk = |tokens: u32| {
             let mut said = Said::default();
             for hour in 0..50 {
-                said.add_interaction(at(2 * hour), tokens);
-                said.add_answer(at(2 * hour + 1), tokens);
+                said.add(at(2 * hour), true, tokens);
+                said.add(at(2 * hour + 1), false, tokens);
             }
             said
         };
@@ -159,7 +154,7 @@ mod tests {
         assert_eq!(boundary(talk(200), TWO_DAYS, 4), before(98), "few of them, if they are long");
         assert_eq!(boundary(talk(600), TWO_DAYS, 4), before(98), "the last question, however long");
         let mut stored = talk(0);
-        stored.add_interaction(at(99), 500);
+        stored.add(at(99), true, 500);
         assert_eq!(boundary(stored, TWO_DAYS, 4), None, "a compaction has seen to what is stored");
         let mut ended = talk(11);
         ended.add_boundary(at(95));

@@ -116,7 +116,7 @@ impl Stored {
         }
         match record.kind() {
             Kind::Boundary => self.said.add_boundary(record.ts),
-            _ if record.is_interaction() => self.said.add_interaction(record.ts, 0),
+            _ if record.is_interaction() => self.said.add(record.ts, true, 0),
             _ => {}
         }
     }
@@ -303,11 +303,7 @@ impl<'a> Targets<'a> {
             Kind::Boundary => target.said.add_boundary(draft.ts),
             Kind::Normal if revision == 0 => {
                 let tokens = tokens::of_message(&UiMessage::new("", draft.role, draft.parts));
-                if draft.role == Role::User {
-                    target.said.add_interaction(draft.ts, tokens);
-                } else {
-                    target.said.add_answer(draft.ts, tokens);
-                }
+                target.said.add(draft.ts, draft.role == Role::User, tokens);
             }
             _ => {}
         }
@@ -385,11 +381,8 @@ fn not_whole(chat: &ChatKey) -> String {
 
 /// Returns the id of the item's record.
 fn id_of(item: &Item) -> String {
-    let id = &item.draft.message_id;
-    match &item.place {
-        _ if item.draft.kind == Kind::Boundary => id.derived("boundary").to_string(),
-        _ => id.to_string(),
-    }
+    let Draft { message_id: id, kind, .. } = &item.draft;
+    if *kind == Kind::Boundary { id.derived("boundary").to_string() } else { id.to_string() }
 }
 
 fn key_of(item: &Item) -> SortKey {

@@ -7,9 +7,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::import::each::Each;
 use crate::import::escapes::JsonEscapes;
-use crate::import::parsed::invalid;
+use crate::import::parsed::{Each, invalid};
 
 /// Takes the parts of an export, in the order of the file.
 pub(super) trait Walker {
@@ -44,7 +43,7 @@ struct Person {
 pub(super) fn walk(name: &str, file: impl BufRead, walker: &mut dyn Walker) -> anyhow::Result<()> {
     let mut failed = None;
     let mut parser = serde_json::Deserializer::from_reader(JsonEscapes::new(file));
-    let parsed = Object { walker, failed: &mut failed, is_file: true }.deserialize(&mut parser);
+    let parsed = Part { walker, failed: &mut failed, level: Level::File }.deserialize(&mut parser);
     let parsed = parsed.and_then(|()| parser.end());
     match (failed, parsed) {
         (Some(error), _) => Err(error.context(name.to_owned())),
@@ -56,140 +55,102 @@ pub(super) fn walk(name: &str, file: impl BufRead, walker: &mut dyn Walker) -> a
     }
 }
 
-/// The file, or a chat of an account's file.
-struct Object<'a> {
-    walker: &'a mut dyn Walker,
-    failed: &'a mut Option<anyhow::Error>,
-    is_file: bool,
+/// Part of an export that holds others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// The file: a chat, or an account.
+    File,
+    /// An object with a list of an account's chats.
+    Chats,
+    /// That list.
+    List,
+    /// A chat of it.
+    Chat,
 }
 
-impl<'de> DeserializeSeed<'de> for Object<'_> {
+/// Reads a part.
+struct Part<'a> {
+    walker: &'a mut dyn Walker,
+    failed: &'a mut Option<anyhow::Error>,
+    level: Level,
+}
+
+impl Part<'_> {
+    fn inner(&mut self, level: Level) -> Part<'_> {
+        Part { walker: &mut *self.walker, failed: &mut *self.failed, level }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Part<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
+        match self.level {
+            Level::List => deserializer.deserialize_seq(self),
+            _ => deserializer.deserialize_map(self),
+        }
     }
 }
 
-impl<'de> Visitor<'de> for Object<'_> {
+impl<'de> Visitor<'de> for Part<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+        f.write_str(match self.level {
+            Level::File | Level::Chat => "an object",
+            Level::Chats => "an object with a list of chats",
+            Level::List => "a list of chats",
+        })
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { walker, failed, is_file } = self;
-        let mut fields = Fields::default();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        let (mut fields, mut has_list) = (Fields::default(), false);
         while let Some(field) = map.next_key::<String>()? {
-            match field.as_str() {
-                "name" => fields.name = map.next_value()?,
-                "type" => fields.r#type = map.next_value()?,
-                "id" => fields.id = map.next_value()?,
-                "messages" => {
-                    fields.has_messages = true;
-                    let mut take = |message| walker.message(message);
-                    map.next_value_seed(Each { take: &mut take, failed: &mut *failed })?;
+            match (self.level, field.as_str()) {
+                (Level::Chats, "list") => {
+                    has_list = true;
+                    map.next_value_seed(self.inner(Level::List))?;
                 }
-                "personal_information" if is_file => {
+                (Level::File | Level::Chat, "name") => fields.name = map.next_value()?,
+                (Level::File | Level::Chat, "type") => fields.r#type = map.next_value()?,
+                (Level::File | Level::Chat, "id") => fields.id = map.next_value()?,
+                (Level::File | Level::Chat, "messages") => {
+                    fields.has_messages = true;
+                    let mut take = |message| self.walker.message(message);
+                    map.next_value_seed(Each { take: &mut take, failed: &mut *self.failed })?;
+                }
+                (Level::File, "personal_information") => {
                     if let Some(owner) = map.next_value::<Option<Person>>()?.and_then(|person| person.user_id)
                     {
-                        walker.owner(owner);
+                        self.walker.owner(owner);
                     }
                 }
-                "chats" | "left_chats" if is_file => {
-                    walker.list();
-                    map.next_value_seed(List { walker: &mut *walker, failed: &mut *failed })?;
+                (Level::File, "chats" | "left_chats") => {
+                    self.walker.list();
+                    map.next_value_seed(self.inner(Level::Chats))?;
                 }
                 _ => {
                     let _: IgnoredAny = map.next_value()?;
                 }
             }
         }
-        if !is_file && fields.id.is_none() {
-            return Err(A::Error::missing_field("id"));
-        }
-        if !is_file && !fields.has_messages {
-            return Err(A::Error::missing_field("messages"));
+        match self.level {
+            Level::Chats if !has_list => return Err(A::Error::missing_field("list")),
+            Level::Chat if fields.id.is_none() => return Err(A::Error::missing_field("id")),
+            Level::Chat if !fields.has_messages => return Err(A::Error::missing_field("messages")),
+            _ => {}
         }
         if fields.id.is_some() && fields.has_messages {
-            end(walker, fields, failed)?;
+            self.walker.end_of_chat(fields).map_err(|error| {
+                *self.failed = Some(error);
+                A::Error::custom("not taken")
+            })?;
         }
         Ok(())
     }
-}
 
-fn end<E: Error>(
-    walker: &mut dyn Walker,
-    fields: Fields,
-    failed: &mut Option<anyhow::Error>,
-) -> Result<(), E> {
-    walker.end_of_chat(fields).map_err(|error| {
-        *failed = Some(error);
-        E::custom("not taken")
-    })
-}
-
-/// An object with a list of chats.
-struct List<'a> {
-    walker: &'a mut dyn Walker,
-    failed: &'a mut Option<anyhow::Error>,
-}
-
-impl<'de> DeserializeSeed<'de> for List<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for List<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object with a list of chats")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let mut has_list = false;
-        while let Some(field) = map.next_key::<String>()? {
-            if field == "list" {
-                has_list = true;
-                map.next_value_seed(Chats(List { walker: &mut *self.walker, failed: &mut *self.failed }))?;
-            } else {
-                let _: IgnoredAny = map.next_value()?;
-            }
-        }
-        if has_list { Ok(()) } else { Err(A::Error::missing_field("list")) }
-    }
-}
-
-/// The list itself.
-struct Chats<'a>(List<'a>);
-
-impl<'de> DeserializeSeed<'de> for Chats<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Chats<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of chats")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut chats: A) -> Result<(), A::Error> {
-        let List { walker, failed } = self.0;
-        loop {
-            let chat = Object { walker: &mut *walker, failed: &mut *failed, is_file: false };
-            if chats.next_element_seed(chat)?.is_none() {
-                return Ok(());
-            }
-        }
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut chats: A) -> Result<(), A::Error> {
+        while chats.next_element_seed(self.inner(Level::Chat))?.is_some() {}
+        Ok(())
     }
 }
