@@ -5,7 +5,6 @@ use std::io::IsTerminal;
 use annals_channel::settings::language as fixed_language;
 use annals_core::language::Language;
 use annals_core::settings::{ConfigError, Env};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Returns true if output to `stream` may have colours: on a terminal that is not dumb, unless `NO_COLOR` is set.
 pub(crate) fn has_colours(env: Env<'_>, stream: &impl IsTerminal) -> bool {
@@ -35,6 +34,15 @@ pub(crate) fn line(text: &str) -> String {
     printable(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// Returns the first `chars` characters of `text` in one line; `…` ends one that is shortened.
+pub(crate) fn excerpt(text: &str, chars: usize) -> String {
+    let text = line(text);
+    match text.char_indices().nth(chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
 /// Returns the width of the terminal at standard output, in columns.
 pub(crate) fn width() -> usize {
     usize::from(console::Term::stdout().size().1)
@@ -42,34 +50,5 @@ pub(crate) fn width() -> usize {
 
 /// Returns the beginning of `text` that has at most `columns`; `…` ends one that is shortened.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    if text.width() <= columns {
-        return text.to_owned();
-    }
-    let mut left = columns.saturating_sub(1);
-    let fitting = text.chars().take_while(|c| {
-        let taken = c.width().unwrap_or(0);
-        let fits = taken <= left;
-        left = left.saturating_sub(taken);
-        fits
-    });
-    fitting.chain((columns > 0).then_some('…')).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_shortened_to_columns() {
-        for (text, columns, wanted) in [
-            ("abc", 3, "abc"),
-            ("abcd", 3, "ab…"),
-            ("今天", 4, "今天"),
-            ("今天好", 4, "今…"),
-            ("今天", 3, "今…"),
-            ("a", 0, ""),
-        ] {
-            assert_eq!(fit(text, columns), wanted, "{text} {columns}");
-        }
-    }
+    console::truncate_str(text, columns, if columns > 0 { "…" } else { "" }).into_owned()
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use crate::show::time;
-use crate::tty::{fit, line};
+use crate::tty::{excerpt, fit, line};
 
 /// Longest text in JSON and on no terminal, in characters.
 const MAX_TEXT_CHARS: usize = 200;
@@ -119,7 +119,7 @@ pub(super) fn events_of(message: &UiMessage, now: Timestamp) -> Vec<(Kind, Times
 
 /// Returns the beginning of a message in one line: its texts, or else what it has instead.
 fn text_of(message: &UiMessage) -> String {
-    let text = line(&message.plain_text());
+    let text = excerpt(&message.plain_text(), MAX_TEXT_CHARS);
     if text.is_empty() {
         let parts = message.parts.iter().filter_map(|part| match part.view() {
             PartView::File { media_type, filename, .. } => {
@@ -130,10 +130,7 @@ fn text_of(message: &UiMessage) -> String {
         });
         return line(&parts.collect::<Vec<_>>().join(" "));
     }
-    match text.char_indices().nth(MAX_TEXT_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    text
 }
 
 /// The form in which events are printed.

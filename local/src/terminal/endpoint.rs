@@ -39,15 +39,12 @@ use futures::stream;
 use serde::Deserialize;
 #[cfg(unix)]
 use tokio::net::UnixListener;
-use tokio::sync::mpsc;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::wire::{Event, Say};
 use crate::errors::plain;
 use crate::stores::files;
 
-/// Number of events that wait for a slow terminal.
-const QUEUED_EVENTS: usize = 256;
 /// Longest silence of a stream, so that each side knows that the other is still there.
 const MAX_SILENCE: Duration = Duration::from_secs(10);
 
@@ -247,26 +244,24 @@ impl Endpoint {
     ) -> Response {
         let history = self.ingress.history().clone();
         let clock = history.clock().clone();
-        let mut follower = Follower::new(history, chat, awaited, listener, true);
-        let (events, queued) = mpsc::channel(QUEUED_EVENTS);
-        let follow = async move {
-            let mut next = first;
-            loop {
-                let event = match next.take() {
+        let follower = Follower::new(history, chat, awaited, listener, true);
+        let span = Span::current();
+        let next = move |(mut follower, first, is_over): (Follower, Option<Event>, bool)| {
+            let clock = clock.clone();
+            let next = async move {
+                if is_over {
+                    return None;
+                }
+                let event = match first {
                     Some(first) => first,
                     None => event(follower.next(clock.now().plus(MAX_SILENCE)).await),
                 };
                 let is_over = matches!(event, Event::Done { .. } | Event::Forgotten);
-                if events.send(event).await.is_err() || is_over {
-                    return;
-                }
-            }
+                Some((Ok::<_, Infallible>(line(&event)), (follower, None, is_over)))
+            };
+            next.instrument(span.clone())
         };
-        tokio::spawn(follow.in_current_span());
-        let next = async |mut queued: mpsc::Receiver<Event>| {
-            queued.recv().await.map(|event| (Ok::<_, Infallible>(line(&event)), queued))
-        };
-        let body = Body::from_stream(stream::unfold(queued, next));
+        let body = Body::from_stream(stream::unfold((follower, first, false), next));
         ([(header::CONTENT_TYPE, "application/x-ndjson")], body).into_response()
     }
 }

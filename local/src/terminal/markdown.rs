@@ -3,7 +3,7 @@
 //! Text appears as it comes. Held back are only what may still become markup: the start of a line, a span until it is closed, and a
 //! table, whose columns depend on all rows. A span that does not end on its line is no markup.
 
-use unicode_width::UnicodeWidthStr;
+use console::measure_text_width;
 
 use crate::tty::printable;
 
@@ -31,17 +31,12 @@ pub(super) struct Markdown {
     held: String,
     is_in_line: bool,
     /// The fence of the block of code that the text is in.
-    fence: Option<String>,
+    fence: Option<&'static str>,
     table: Vec<String>,
 }
 
-/// Result of looking at the beginning of what is held.
-enum Next {
-    /// Show this, and go on after so many bytes.
-    Show(String, usize),
-    /// More text decides.
-    Hold,
-}
+/// The text to show, and the length of what it stands for; `None` if more text decides.
+type Next = Option<(String, usize)>;
 
 impl Markdown {
     /// Creates a renderer; without `colours`, of text as it is.
@@ -80,7 +75,7 @@ impl Markdown {
         let mut shown = String::new();
         while !self.held.is_empty() {
             let next = if self.is_in_line { self.inline(is_end) } else { self.start_of_line(is_end) };
-            let Next::Show(text, length) = next else { break };
+            let Some((text, length)) = next else { break };
             shown.push_str(&text);
             self.held.drain(..length);
         }
@@ -94,74 +89,68 @@ impl Markdown {
         let line = self.held[..line_end.unwrap_or(self.held.len())].to_owned();
         let length = line_end.map_or(line.len(), |end| end + 1);
         let text = line.trim_start();
-        if let Some(fence) = &self.fence {
+        if let Some(fence) = self.fence {
             if !is_whole && fence.starts_with(text.get(..3).unwrap_or(text)) {
-                return Next::Hold;
+                return None;
             }
-            if text.starts_with(fence.as_str()) && text.trim_end().trim_start_matches(&fence[..1]).is_empty()
-            {
+            if text.starts_with(fence) && text.trim_end().trim_start_matches(&fence[..1]).is_empty() {
                 self.fence = None;
-                return Next::Show(String::new(), length);
+                return Some((String::new(), length));
             }
             return if line_end == Some(0) {
-                Next::Show("\n".to_owned(), 1)
+                Some(("\n".to_owned(), 1))
             } else {
-                self.begin(vec![CODE], "", 0)
+                Some(self.begin(vec![CODE], "", 0))
             };
         }
-        for fence in ["```", "~~~"] {
-            if text.starts_with(fence) {
-                if !is_whole {
-                    return Next::Hold;
-                }
-                self.fence = Some(fence.to_owned());
-                return Next::Show(self.end_table(), length);
-            }
+        let fence = ["```", "~~~"].into_iter().find(|fence| text.starts_with(*fence));
+        let is_row = text.starts_with('|');
+        let may_be_block = || text.len() <= MAX_START && may_be_block(text);
+        if !is_whole && (fence.is_some() || is_row || may_be_block()) {
+            return None;
         }
-        if text.starts_with('|') {
-            if !is_whole {
-                return Next::Hold;
-            }
+        if fence.is_some() {
+            self.fence = fence;
+            return Some((self.end_table(), length));
+        }
+        if is_row {
             self.table.push(text.trim_end().to_owned());
-            return Next::Show(String::new(), length);
-        }
-        if !is_whole && text.len() <= MAX_START && may_be_block(text) {
-            return Next::Hold;
+            return Some((String::new(), length));
         }
         let table = self.end_table();
         if !table.is_empty() {
-            return Next::Show(table, 0);
+            return Some((table, 0));
         }
         if text.is_empty() {
             let end = if line_end.is_some() { "\n" } else { "" };
-            return Next::Show(end.to_owned(), length);
+            return Some((end.to_owned(), length));
         }
         if is_rule(text) {
-            return Next::Show(format!("{}\n", self.styled("─".repeat(24).as_str(), &[DIM])), length);
+            return Some((format!("{}\n", self.styled("─".repeat(24).as_str(), &[DIM])), length));
         }
         let indent = &line[..line.len() - text.len()];
         let level = text.bytes().take_while(|byte| *byte == b'#').count();
         if (1..=6).contains(&level) && text[level..].starts_with(' ') {
             let marker = indent.len() + level + text[level..].len() - text[level..].trim_start().len();
-            return self.begin(vec![BOLD], "", marker);
+            return Some(self.begin(vec![BOLD], "", marker));
         }
         if let Some(rest) = text.strip_prefix("> ") {
-            return self.begin(vec![ITALIC], "│ ", line.len() - rest.len());
+            return Some(self.begin(vec![ITALIC], "│ ", line.len() - rest.len()));
         }
         if let Some(item) = ["- ", "* ", "+ "].iter().find_map(|marker| text.strip_prefix(marker)) {
             let boxes = [("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ ")];
             let ticked = boxes.iter().find_map(|(marker, sign)| Some((item.strip_prefix(marker)?, *sign)));
             let (item, sign) = ticked.unwrap_or((item, "• "));
-            return self.begin(Vec::new(), &format!("{indent}{sign}"), line.len() - item.len());
+            return Some(self.begin(Vec::new(), &format!("{indent}{sign}"), line.len() - item.len()));
         }
-        self.begin(Vec::new(), "", 0)
+        Some(self.begin(Vec::new(), "", 0))
     }
 
     /// Begins a line of this style with `sign` in place of its first `length` bytes.
-    fn begin(&mut self, style: Vec<&'static str>, sign: &str, length: usize) -> Next {
+    fn begin(&mut self, style: Vec<&'static str>, sign: &str, length: usize) -> (String, usize) {
         self.is_in_line = true;
         self.line = self.base.iter().copied().chain(style).collect();
-        Next::Show(sign.to_owned() + &codes(&self.line), length)
+        (sign.to_owned() + &codes(&self.line), length)
     }
 
     fn end_line(&mut self) -> String {
@@ -172,17 +161,17 @@ impl Markdown {
     /// Looks at text within a line.
     fn inline(&mut self, is_end: bool) -> Next {
         if self.held.starts_with('\n') {
-            return Next::Show(self.end_line() + "\n", 1);
+            return Some((self.end_line() + "\n", 1));
         }
         let line_end = self.held.find('\n');
         let line = &self.held[..line_end.unwrap_or(self.held.len())];
         if self.fence.is_some() {
-            return Next::Show(line.to_owned(), line.len());
+            return Some((line.to_owned(), line.len()));
         }
         let is_whole = line_end.is_some() || is_end || line.len() > MAX_SPAN;
         match spans(line, &self.line, is_whole) {
-            (_, 0) => Next::Hold,
-            (shown, length) => Next::Show(shown, length),
+            (_, 0) => None,
+            next => Some(next),
         }
     }
 
@@ -197,7 +186,7 @@ impl Markdown {
         let is_rule = |row: &Vec<String>| {
             row.iter().all(|cell| !cell.is_empty() && cell.chars().all(|c| matches!(c, '-' | ':')))
         };
-        let width_of = |cell: &str| plain(cell).width();
+        let width_of = |cell: &str| measure_text_width(&spans(cell, &[], true).0);
         let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = rows.iter().filter(|row| !is_rule(row)).filter_map(|row| row.get(column));
@@ -263,14 +252,6 @@ fn cells(row: &str) -> Vec<String> {
     let row = if row.ends_with("\\|") { row } else { row.strip_suffix('|').unwrap_or(row) };
     let marked = row.replace("\\|", "\u{0}");
     marked.split('|').map(|cell| cell.trim().replace('\u{0}', "|")).collect()
-}
-
-/// Returns `text` without markup.
-fn plain(text: &str) -> String {
-    let (styled, _) = spans(text, &[], true);
-    let mut pieces = styled.split("\x1b[");
-    let first = pieces.next().unwrap_or_default().to_owned();
-    first + &pieces.map(|piece| piece.split_once('m').map_or("", |(_, text)| text)).collect::<String>()
 }
 
 /// Renders the spans of `text`, which is on one line of this style. Returns the result and the length of what was rendered: all,
@@ -376,26 +357,16 @@ mod tests {
         shown
     }
 
-    /// Shows codes as `‹1›`, and their end as `‹›`.
+    /// Checks the text as a whole, and letter by letter; `‹1›` stands for a code, and `‹›` for its end.
     fn check(text: &str, wanted: &str) {
-        let readable =
-            |shown: String| shown.replace("\x1b[0m", "‹›").replace("\x1b[", "‹").replace('m', "›m");
-        let wanted = wanted.replace('m', "›m");
-        let tidy = |text: String| {
-            // `‹1›m` is a code; a plain `m` is one of the text.
-            text.replace("›m", "m")
-        };
-        let code = |text: String| {
-            let mut result = text;
-            for code in [BOLD, DIM, ITALIC, UNDERLINED, STRUCK, CODE] {
-                result = result.replace(&format!("‹{code}m"), &format!("‹{code}›"));
-            }
-            result
-        };
-        assert_eq!(code(tidy(readable(shown([text])))), tidy(wanted.clone()), "{text:?}");
+        let codes = [BOLD, DIM, ITALIC, UNDERLINED, STRUCK, CODE];
+        let wanted = wanted.replace("‹›", "\x1b[0m");
+        let wanted = codes
+            .iter()
+            .fold(wanted, |wanted, code| wanted.replace(&format!("‹{code}›"), &format!("\x1b[{code}m")));
+        assert_eq!(shown([text]), wanted, "{text:?}");
         let letters: Vec<String> = text.chars().map(String::from).collect();
-        let one_by_one = shown(letters.iter().map(String::as_str));
-        assert_eq!(code(tidy(readable(one_by_one))), tidy(wanted), "{text:?}, letter by letter");
+        assert_eq!(shown(letters.iter().map(String::as_str)), wanted, "{text:?}, letter by letter");
     }
 
     #[test]

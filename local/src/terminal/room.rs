@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chunks::Decoder;
-use super::wire::Event;
+use super::wire::{Event, Lines};
 use crate::api::{Api, chat_path, encoded};
 
 const EVENTS: &str = "text/event-stream";
@@ -78,30 +78,23 @@ impl Room {
         };
         let body =
             json!({"id": self.id, "userId": self.user, "trigger": "submit-message", "message": message});
-        let answer = self.post(&body).await?;
-        let resumes =
-            matches!(Command::parse(text, None), Some(Command::Approve { .. } | Command::Deny { .. }));
-        let decoder = answered.map(Decoder::after).unwrap_or_default();
-        let (room, again) = (self.clone(), (answered.is_none()).then_some(body));
-        let resumes = resumes && answered.is_none();
-        Ok(RoomEvents { room, answer, received: Vec::new(), decoder, resumes, again, is_over: false })
+        let events = RoomEvents::new(self.clone(), self.post(&body).await?);
+        Ok(match answered {
+            Some(reply) => RoomEvents { decoder: Decoder::after(reply), ..events },
+            None => {
+                let command = Command::parse(text, None);
+                let resumes = matches!(command, Some(Command::Approve { .. } | Command::Deny { .. }));
+                RoomEvents { resumes, again: Some(body), ..events }
+            }
+        })
     }
 
     /// Returns the reply that is being made, if there is one.
     pub(super) async fn pending(&self) -> anyhow::Result<Option<RoomEvents>> {
         let path = format!("/api/chat/{}/stream", encoded(&self.id));
         let answer = self.api.send(Method::GET, &path, EVENTS, None).await?;
-        let (room, decoder) = (self.clone(), Decoder::default());
-        let events = RoomEvents {
-            room,
-            answer,
-            received: Vec::new(),
-            decoder,
-            resumes: false,
-            again: None,
-            is_over: false,
-        };
-        Ok((events.answer.status() != StatusCode::NO_CONTENT).then_some(events))
+        let has_reply = answer.status() != StatusCode::NO_CONTENT;
+        Ok(has_reply.then(|| RoomEvents::new(self.clone(), answer)))
     }
 
     /// Returns the last `limit` messages; none for a key that may not read them.
@@ -124,8 +117,7 @@ impl Room {
 /// A streamed answer.
 pub(super) struct RoomEvents {
     room: Room,
-    answer: Response,
-    received: Vec<u8>,
+    lines: Lines,
     decoder: Decoder,
     /// True if a reply may continue after this confirmation.
     resumes: bool,
@@ -135,15 +127,16 @@ pub(super) struct RoomEvents {
 }
 
 impl RoomEvents {
+    fn new(room: Room, answer: Response) -> Self {
+        let (lines, decoder) = (Lines::of(answer), Decoder::default());
+        Self { room, lines, decoder, resumes: false, again: None, is_over: false }
+    }
+
     /// Returns the next event, or `None` after the last. Cancel-safe, except between two streams.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         while !self.is_over {
-            let Some(end) = self.received.iter().position(|byte| *byte == b'\n') else {
-                let chunk = self.answer.chunk().await.context("the connection has ended")?;
-                self.received.extend_from_slice(&chunk.context("the connection has ended before the reply")?);
-                continue;
-            };
-            let line: Vec<u8> = self.received.drain(..=end).collect();
+            let line = self.lines.next().await.context("the connection has ended")?;
+            let line = line.context("the connection has ended before the reply")?;
             let Some(data) = line.strip_prefix(b"data: ") else {
                 // A sign of life.
                 return Ok(Some(Event::Still));
@@ -176,8 +169,7 @@ impl RoomEvents {
             bail!("the reply takes long; /history shows it later");
         };
         self.room.pause().await;
-        self.answer = self.room.post(body).await?;
-        self.received.clear();
+        self.lines = Lines::of(self.room.post(body).await?);
         self.decoder = Decoder::default();
         Ok(Event::Still)
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::markdown::Markdown;
 use super::wire::Event;
 use crate::progress::SPINNER_TICK;
-use crate::tty::printable;
+use crate::tty::{excerpt, printable};
 
 /// Longest shown input of a call, in characters.
 const MAX_INPUT_CHARS: usize = 60;
@@ -283,10 +283,11 @@ impl<W: Write> Screen<W> {
             return Ok(());
         }
         let is_new = self.calls.insert(call_id.to_owned(), state.to_owned()).is_none();
-        let input = || shortened(&input.map(Value::to_string).unwrap_or_default());
+        let input = || excerpt(&input.map(Value::to_string).unwrap_or_default(), MAX_INPUT_CHARS);
         match state {
             "output-error" => {
-                let failed = self.style.texts.call_failed(name, &shortened(error.unwrap_or_default()));
+                let failed =
+                    self.style.texts.call_failed(name, &excerpt(error.unwrap_or_default(), MAX_INPUT_CHARS));
                 self.note(&format!("· {failed}"))
             }
             "output-denied" => self.note(&format!("· {}", self.style.texts.call_denied(name))),
@@ -323,17 +324,8 @@ impl<W: Write> Screen<W> {
     }
 
     fn stop_waiting(&mut self) {
-        if let Some(spinner) = self.spinner.take() {
-            spinner.finish_and_clear();
-        }
-    }
-}
-
-fn shortened(text: &str) -> String {
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(MAX_INPUT_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line,
+        // It clears itself.
+        drop(self.spinner.take());
     }
 }
 

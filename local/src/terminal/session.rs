@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::endpoint;
 use super::room::{Room, RoomEvents};
-use super::wire::{Event, Say};
+use super::wire::{Event, Lines, Say};
 use crate::config::LocalConfig;
 use crate::errors::plain;
 use crate::program::Program;
@@ -101,7 +101,7 @@ impl Session {
         match self {
             Self::Here(here) => {
                 let said = Say { id: id.to_owned(), user: here.config.user.clone(), text: text.to_owned() };
-                Ok(Events::of(sent(here.http.post(url("/say")).json(&said)).await?))
+                Ok(Events::Here(Lines::of(sent(here.http.post(url("/say")).json(&said)).await?)))
             }
             Self::Elsewhere(room) => Ok(Events::Elsewhere(Box::new(room.say(id, text, answered).await?))),
         }
@@ -112,7 +112,7 @@ impl Session {
         match self {
             Self::Here(here) => {
                 let answer = sent(here.http.get(here.url("/pending?"))).await?;
-                Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::of(answer)))
+                Ok((answer.status() != StatusCode::NO_CONTENT).then(|| Events::Here(Lines::of(answer))))
             }
             Self::Elsewhere(room) => {
                 let events = room.pending().await?;
@@ -212,31 +212,20 @@ async fn sent(request: RequestBuilder) -> anyhow::Result<Response> {
 /// A streamed answer.
 pub(super) enum Events {
     /// Of the program of the data directory: lines of JSON.
-    Here { answer: Response, received: Vec<u8> },
+    Here(Lines),
     /// Of a room elsewhere.
     Elsewhere(Box<RoomEvents>),
 }
 
 impl Events {
-    fn of(answer: Response) -> Self {
-        Self::Here { answer, received: Vec::new() }
-    }
-
     /// Returns the next event, or `None` after the last. Fails if the program has ended. Cancel-safe.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
-        let (answer, received) = match self {
-            Self::Here { answer, received } => (answer, received),
-            Self::Elsewhere(events) => return events.next().await,
-        };
-        loop {
-            if let Some(end) = received.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = received.drain(..=end).collect();
-                return Ok(Some(serde_json::from_slice(&line)?));
+        match self {
+            Self::Here(lines) => {
+                let line = lines.next().await.context("the program has ended")?;
+                Ok(line.map(|line| serde_json::from_slice(&line)).transpose()?)
             }
-            match answer.chunk().await.context("the program has ended")? {
-                Some(chunk) => received.extend_from_slice(&chunk),
-                None => return Ok(None),
-            }
+            Self::Elsewhere(events) => events.next().await,
         }
     }
 }

@@ -1,7 +1,31 @@
 //! Requests and events between a terminal and the program: JSON, an [`Event`] a line.
 
 use annals_core::message::{Part, UiMessage};
+use reqwest::Response;
 use serde::{Deserialize, Serialize};
+
+/// Lines of a streamed answer.
+pub(super) struct Lines {
+    answer: Response,
+    received: Vec<u8>,
+}
+
+impl Lines {
+    pub(super) fn of(answer: Response) -> Self {
+        Self { answer, received: Vec::new() }
+    }
+
+    /// Returns the next line with its end, or `None` after the last. Cancel-safe.
+    pub(super) async fn next(&mut self) -> reqwest::Result<Option<Vec<u8>>> {
+        loop {
+            if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
+                return Ok(Some(self.received.drain(..=end).collect()));
+            }
+            let Some(chunk) = self.answer.chunk().await? else { return Ok(None) };
+            self.received.extend_from_slice(&chunk);
+        }
+    }
+}
 
 /// `POST /say`
 #[derive(Debug, Serialize, Deserialize)]
