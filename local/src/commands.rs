@@ -15,11 +15,12 @@ use tokio::runtime::Runtime;
 use crate::config::LocalConfig;
 use crate::doctor::doctor;
 use crate::errors::plain;
-use crate::greeting::Greeting;
 use crate::program::Program;
 use crate::stores::private::make_private;
 use crate::target::Target;
-use crate::{aws, dotenv, export, import, memory, replay, settings, setup, show, tail, terminal, tty};
+use crate::{
+    aws, dotenv, export, greeting, import, memory, replay, settings, setup, show, tail, terminal, tty,
+};
 
 const SETTINGS: &str = "Settings are environment variables, or lines NAME=value in the file .env of the working folder. Each is described \
                         in docs/settings.md of the source, and what is wrong with them is reported by `annals doctor`.";
@@ -183,13 +184,13 @@ async fn serve(
     let mut program = Program::start(config.clone(), clock).await?;
     // With the key that the program has created.
     let config = config.with_key()?;
-    let greeting = Greeting::of(&config, file, today);
     if let Some(address) = aws {
         program = program.with_aws(aws::Plan::new(address, &config)).await?;
     }
     let base = format!("http://{}", program.address()?);
     let variables = program.gateway().map(aws::Gateway::variables).transpose()?;
-    match greeting.print(&base, variables.as_deref(), &mut std::io::stdout().lock()) {
+    let variables = variables.as_deref();
+    match greeting::print(&config, file, today, &base, variables, &mut std::io::stdout()) {
         // Nobody reads the output, but the program runs.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         greeted => greeted?,

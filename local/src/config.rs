@@ -255,15 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_set_is_a_working_program_on_loopback() {
-        let config = config(&[]).unwrap();
-        assert!(config.host.is_loopback() && config.port == 3000 && !config.serves_a_platform());
-        let keys = config.with_key().unwrap().api_keys();
-        assert_eq!((keys[0].name.as_str(), keys[0].admin), ("dev", true));
-        assert_eq!(keys[0].secret.expose_secret(), DEV_API_KEY);
-    }
-
-    #[test]
     fn setting_up_a_platform_replaces_every_development_secret() {
         const TELEGRAM: [(&str, &str); 2] =
             [("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "own")];

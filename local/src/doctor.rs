@@ -13,7 +13,6 @@
 
 mod clocks;
 mod disk;
-mod finding;
 mod local;
 mod model;
 mod relay;
@@ -36,6 +35,7 @@ use aws_sdk_dynamodb::config::ProvideCredentials;
 use self::settings::ValidSettings;
 use crate::errors::chain;
 use crate::settings::misspelt;
+use crate::tty::line;
 
 /// Checks everything, and prints a line for each check, in `language`. Fails if there is a fault. `colours` are for a
 /// terminal.
@@ -49,7 +49,7 @@ pub(crate) async fn doctor(
     let report = |findings: Vec<Finding>| -> std::io::Result<()> {
         for finding in findings {
             faults += usize::from(finding.verdict == Verdict::Fault);
-            finding::print(&finding, language, colours, out)?;
+            print(&finding, language, colours, out)?;
         }
         out.flush()
     };
@@ -58,6 +58,18 @@ pub(crate) async fn doctor(
         0 => Ok(()),
         faults => bail!(Words::Faults(faults).text(language)),
     }
+}
+
+/// Prints `finding` as a line in `language`. `colours` are for a terminal.
+fn print(finding: &Finding, language: Language, colours: bool, out: &mut impl Write) -> std::io::Result<()> {
+    let (mark, colour) = match finding.verdict {
+        Verdict::Ok => ("ok", "32"),
+        Verdict::Warning => ("warn", "33"),
+        Verdict::Fault => ("fault", "31"),
+        Verdict::None => ("-", "2"),
+    };
+    let mark = if colours { format!("\x1b[{colour}m{mark:<6}\x1b[0m") } else { format!("{mark:<6}") };
+    writeln!(out, "{mark} {:<20} {}", line(&finding.check), line(&finding.words.text(language)))
 }
 
 /// Makes the checks for the running program, which this process is.
@@ -109,7 +121,7 @@ async fn check(
             if !is_own {
                 report(vec![local::program(env).await])?;
             }
-            report(local::check(env, clock).await)?;
+            report(local::check(env).await)?;
         }
     }
     for (name, channel) in channels {

@@ -119,36 +119,8 @@ fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const DEVELOPMENT: Guard = Guard { webhooks: Vec::new(), api: false, origins: CorsOrigins::None };
-
-    #[test]
-    fn through_a_tunnel_only_what_has_a_secret_of_its_own() {
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, "localhost:3000".parse().unwrap());
-        headers.insert("x-forwarded-for", "203.0.113.7".parse().unwrap());
-        let open = |guard: Guard| {
-            ["/telegram", "/v1/chats/a/messages", "/api/chat", "/local/outbox", "/health"]
-                .map(|path| guard.check(&headers, path).is_ok())
-        };
-        assert_eq!(open(DEVELOPMENT), [false, false, false, false, true]);
-        assert_eq!(
-            open(Guard { webhooks: vec!["/telegram"], ..DEVELOPMENT }),
-            [true, false, false, false, true]
-        );
-        assert_eq!(
-            open(Guard { webhooks: vec!["/telegram"], api: true, ..DEVELOPMENT }),
-            [true, true, true, false, true]
-        );
-    }
-
     #[test]
     fn every_header_of_a_tunnel_reveals_it() {
-        let open = |name: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, "localhost:3000".parse().unwrap());
-            headers.insert(name, "x".parse().unwrap());
-            DEVELOPMENT.check(&headers, "/v1/messages").is_ok()
-        };
         for name in "cf-connecting-ip cf-connecting-ipv6 cf-ray cf-visitor cdn-loop fly-client-ip forwarded \
              fastly-client-ip ngrok-auth-user-email ngrok-skip-browser-warning tailscale-user-login \
              true-client-ip via x-amzn-trace-id x-arr-log-id x-azure-clientip x-client-ip \
@@ -157,13 +129,13 @@ mod tests {
              x-original-forwarded-for x-original-host x-proxyuser-ip x-real-ip x-tunnel-id"
             .split_whitespace()
         {
-            assert!(!open(name), "{name}");
+            assert!(is_forwarding(name), "{name}");
         }
         for name in "accept authorization content-type cookie last-event-id traceparent user-agent \
              x-lark-signature x-request-id x-requested-with x-telegram-bot-api-secret-token"
             .split_whitespace()
         {
-            assert!(open(name), "{name}");
+            assert!(!is_forwarding(name), "{name}");
         }
     }
 
@@ -174,58 +146,13 @@ mod tests {
             headers.insert(HOST, "localhost:3000".parse().unwrap());
             headers.insert(SEC_FETCH_SITE, HeaderValue::from_static(site));
             headers.extend(origin.map(|origin| (ORIGIN, HeaderValue::from_static(origin))));
-            let app = CorsOrigins::These(vec![HeaderValue::from_static("https://app.example.com")]);
-            Guard { origins: app, ..DEVELOPMENT }.check(&headers, "/v1/chats").is_ok()
+            let origins = CorsOrigins::These(vec![HeaderValue::from_static("https://app.example.com")]);
+            Guard { webhooks: Vec::new(), api: false, origins }.check(&headers, "/v1/chats").is_ok()
         };
         assert!(open("none", None) && open("same-origin", None));
         assert!(open("same-origin", Some("http://localhost:3000")));
         assert!(!open("cross-site", None) && !open("same-site", None));
         assert!(!open("cross-site", Some("https://evil.example")));
         assert!(open("cross-site", Some("https://app.example.com")), "it is named");
-    }
-
-    #[track_caller]
-    fn answers(host: &str, origin: Option<&str>, expected: bool) {
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, host.parse().unwrap());
-        if let Some(origin) = origin {
-            headers.insert(ORIGIN, origin.parse().unwrap());
-        }
-        assert_eq!(DEVELOPMENT.check(&headers, "/v1/messages").is_ok(), expected, "{host} {origin:?}");
-    }
-
-    #[test]
-    fn pages_of_allowed_origins_reach_only_the_api() {
-        let origin = HeaderValue::from_static("https://app.example.com");
-        let guard = Guard { origins: CorsOrigins::These(vec![origin.clone()]), ..DEVELOPMENT };
-        let mut headers = HeaderMap::new();
-        headers.insert(HOST, "localhost:3000".parse().unwrap());
-        headers.insert(ORIGIN, origin);
-        let answers = |guard: &Guard, headers: &HeaderMap| {
-            ["/v1/chats", "/openapi.json", "/local/outbox", "/telegram", "/lark", "/"]
-                .map(|path| guard.check(headers, path).is_ok())
-        };
-        assert_eq!(answers(&guard, &headers), [true, true, false, false, false, false]);
-        assert_eq!(answers(&DEVELOPMENT, &headers), [false; 6]);
-        headers.insert(ORIGIN, "https://app.example.com.evil.example".parse().unwrap());
-        assert_eq!(answers(&guard, &headers), [false; 6]);
-        headers.insert(HOST, "annals.example".parse().unwrap());
-        headers.insert(ORIGIN, "https://app.example.com".parse().unwrap());
-        assert_eq!(answers(&guard, &headers), [false; 6], "under no other name");
-    }
-
-    #[test]
-    fn only_loopback_names_and_own_pages() {
-        answers("localhost:3000", None, true);
-        answers("127.0.0.1:3000", Some("http://127.0.0.1:3000"), true);
-        answers("[::1]:3000", None, true);
-        answers("LOCALHOST", None, true);
-        answers("annals.example.com", None, false);
-        answers("127.0.0.1.example.com:3000", None, false);
-        answers("localhost.example.com", None, false);
-        answers("localhost:3000", Some("http://example.com"), false);
-        answers("localhost:3000", Some("http://localhost:4000"), false);
-        answers("localhost:3000", Some("null"), false);
-        assert!(DEVELOPMENT.check(&HeaderMap::new(), "/").is_err());
     }
 }

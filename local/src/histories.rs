@@ -25,7 +25,8 @@ pub async fn open_beside(
     Ok((history(&stores, retention, clock), queue))
 }
 
-async fn open_stores(data_dir: &Path) -> anyhow::Result<Stores> {
+/// Opens the stores of a data directory, which exists.
+pub(crate) async fn open_stores(data_dir: &Path) -> anyhow::Result<Stores> {
     let is_there = data_dir
         .join("dynamodb.db")
         .try_exists()

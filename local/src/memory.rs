@@ -149,10 +149,9 @@ async fn list(api: &Api, owner: &Owner, out: &mut impl Write) -> anyhow::Result<
 /// Sends a request about the entry `id`.
 async fn sent(api: &Api, method: Method, id: &str, body: Option<&Value>) -> anyhow::Result<Response> {
     let path = format!("/v1/memory/{}", encoded(id));
-    api.send(method, &path, "application/json", body).await.map_err(|error| match is_not_found(&error) {
-        true => anyhow::anyhow!("there is no such entry; `memory list` shows each entry's id"),
-        false => error,
-    })
+    let unknown = || anyhow::anyhow!("there is no such entry; `memory list` shows each entry's id");
+    let sent = api.send(method, &path, "application/json", body).await;
+    sent.map_err(|error| if is_not_found(&error) { unknown() } else { error })
 }
 
 fn print(entry: &Entry, out: &mut impl Write) -> anyhow::Result<()> {

@@ -282,9 +282,7 @@ fn print(message: &UiMessage, jsonl: bool, out: &mut impl Write) -> anyhow::Resu
         (Role::User, Some(name)) => format!("{name} ({})", metadata.user_id().unwrap_or_default()),
         (_, _) => metadata.user_id().unwrap_or(message.role.as_str()).to_owned(),
     };
-    // On one line, whatever the name contains.
-    let who = printable(&who).replace('\n', " ");
-    writeln!(out, "{time}  {who}  #{}{kind}", message.id)?;
+    writeln!(out, "{time}  {}  #{}{kind}", line(&who), message.id)?;
     for part in &message.parts {
         let line = match part.view() {
             PartView::Text(text) => text.to_owned(),

@@ -25,9 +25,7 @@ use annals_store::history::due;
 use anyhow::{Context, anyhow, ensure};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
-use aws_sdk_dynamodb::types::{
-    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType, TableDescription,
-};
+use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType, TableDescription};
 
 use self::engine::Engine;
 use self::folder::{Folder, S3};
@@ -211,14 +209,10 @@ impl Stores {
                 .set_attribute_definitions(Some(due_index::attributes()?))
                 .global_secondary_indexes(due_index::index()?);
         }
-        for (attribute, key_type) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
-            let definition = AttributeDefinition::builder()
-                .attribute_name(attribute)
-                .attribute_type(ScalarAttributeType::S)
-                .build()?;
-            let schema = KeySchemaElement::builder().attribute_name(attribute).key_type(key_type).build()?;
-            request = request.attribute_definitions(definition).key_schema(schema);
+        for key in ["pk", "sk"] {
+            request = request.attribute_definitions(due_index::attribute(key, ScalarAttributeType::S)?);
         }
+        let request = request.set_key_schema(Some(due_index::schema("pk", "sk")?));
         match request.send().await {
             Ok(_) => Ok(()),
             Err(SdkError::ServiceError(error))

@@ -7,30 +7,22 @@ use std::time::Duration;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::tls;
-use annals_store::settings::retention;
 
 use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
 use crate::errors::aws_message;
-use crate::histories::open_history;
+use crate::histories::open_stores;
 use crate::queue::LocalQueue;
-use crate::stores::{BUCKET, Stores, TABLE, check_writable, is_worked_on};
+use crate::stores::{BUCKET, TABLE, check_writable, is_worked_on};
 
-pub(super) async fn check(env: Env<'_>, clock: &Clock) -> Vec<Finding> {
+pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
     let dir = data_dir(env);
     let shown = dir.display().to_string();
     let mut findings = Vec::new();
     if dir.is_dir() && check_writable(&dir).is_ok() {
         findings.push(disk::check(&dir));
     }
-    // An invalid retention was reported with the settings.
-    if let Ok(retention) = retention(env)
-        && let Err(error) = open_history(&dir, retention, clock.clone()).await
-    {
-        findings.push(Finding::fault("data", Words::Error(format!("{error:#}"))));
-        return findings;
-    }
-    let stores = match Stores::open(&dir).await {
+    let stores = match open_stores(&dir).await {
         Ok(stores) => stores,
         Err(error) => {
             findings.push(Finding::fault("data", Words::Error(format!("{error:#}"))));

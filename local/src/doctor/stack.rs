@@ -4,11 +4,16 @@ mod bucket;
 mod queue;
 mod table;
 
-use annals_channel::finding::Finding;
+use std::error::Error;
+
+use annals_channel::finding::{Finding, Words};
 use annals_core::settings::Env;
 use aws_config::SdkConfig;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 
 pub(super) use table::shape as table_shape;
+
+use crate::errors::aws_message;
 
 /// Settings that name the parts of the stack.
 pub(super) const NAMES: [&str; 3] = ["ANNALS_TABLE", "ANNALS_BUCKET", "ANNALS_QUEUE_URL"];
@@ -29,4 +34,13 @@ pub(super) async fn check(
         report(queue::check(aws, &url).await)?;
     }
     Ok(())
+}
+
+/// Returns the finding of a request that failed; `action` is what the caller needs permission for.
+fn unchecked(
+    check: &'static str,
+    action: &'static str,
+    error: &(impl ProvideErrorMetadata + Error),
+) -> Finding {
+    Finding::fault(check, Words::Unchecked { error: aws_message(error), action })
 }

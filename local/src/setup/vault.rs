@@ -24,16 +24,13 @@ impl Vault {
     /// Reads the secret of this name or ARN. The error for a missing one shows how to create it with the settings `wanted`.
     pub(super) async fn open(name: &str, wanted: &[&str]) -> anyhow::Result<Self> {
         let client = Client::new(&aws::sdk_config().await);
-        let held = read(&client, name).await.map_err(|unread| match unread {
-            Unread::Missing => {
-                let settings: Vec<String> = wanted.iter().map(|name| format!("\"{name}\": \"…\"")).collect();
-                anyhow!(
-                    "there is no secret {name} in this account and region; this makes it:\n\n  \
-                     aws secretsmanager create-secret --name {name} --secret-string '{{{}}}'\n",
-                    settings.join(", ")
-                )
-            }
-            Unread::Other(error) => error,
+        let held = read(&client, name).await?.with_context(|| {
+            let settings: Vec<String> = wanted.iter().map(|name| format!("\"{name}\": \"…\"")).collect();
+            format!(
+                "there is no secret {name} in this account and region; this makes it:\n\n  \
+                 aws secretsmanager create-secret --name {name} --secret-string '{{{}}}'\n",
+                settings.join(", ")
+            )
         })?;
         Ok(Self { client, name: name.to_owned(), held })
     }
@@ -58,14 +55,15 @@ impl Vault {
 
     async fn store(&mut self, variable: &str, value: &str) -> anyhow::Result<()> {
         let Self { client, name, .. } = &*self;
-        let mut held = read(client, name).await.map_err(|unread| unread.of(name))?;
+        let gone = || format!("the secret {name} is gone");
+        let mut held = read(client, name).await?.with_context(gone)?;
         held.insert(variable.to_owned(), value.into());
         let text = Value::Object(held.clone()).to_string();
         let put = client.put_secret_value().secret_id(name).secret_string(text).send().await;
         put.map_err(|error| anyhow!("{}", aws_message(&error)))
             .with_context(|| format!("{variable} cannot be stored in the secret {name}"))?;
         anyhow::ensure!(
-            read(client, name).await.map_err(|unread| unread.of(name))? == held,
+            read(client, name).await?.with_context(gone)? == held,
             "the secret {name} holds something else than was just written to it: run this again"
         );
         self.held = held;
@@ -87,31 +85,19 @@ impl setup::Vault for Vault {
     }
 }
 
-/// Reason why a secret could not be read.
-enum Unread {
-    /// No secret has this name.
-    Missing,
-    Other(anyhow::Error),
-}
-
-impl Unread {
-    /// Returns the error about the secret `name`, which existed before.
-    fn of(self, name: &str) -> anyhow::Error {
-        match self {
-            Self::Missing => anyhow!("the secret {name} is gone"),
-            Self::Other(error) => error,
+/// Reads the settings in the secret `name`; `None` if there is no such secret.
+async fn read(client: &Client, name: &str) -> anyhow::Result<Option<Map<String, Value>>> {
+    let given = match client.get_secret_value().secret_id(name).send().await {
+        Err(error)
+            if error.as_service_error().is_some_and(GetSecretValueError::is_resource_not_found_exception) =>
+        {
+            return Ok(None);
         }
-    }
-}
-
-async fn read(client: &Client, name: &str) -> Result<Map<String, Value>, Unread> {
-    let given = client.get_secret_value().secret_id(name).send().await.map_err(|error| {
-        if error.as_service_error().is_some_and(GetSecretValueError::is_resource_not_found_exception) {
-            return Unread::Missing;
+        given => {
+            given.map_err(|error| anyhow!("the secret {name} cannot be read: {}", aws_message(&error)))?
         }
-        Unread::Other(anyhow!("the secret {name} cannot be read: {}", aws_message(&error)))
-    })?;
+    };
     // Without the parser's message, which may quote the secret.
     let parsed = given.secret_string().and_then(|text| serde_json::from_str(text).ok());
-    parsed.ok_or_else(|| Unread::Other(anyhow!("the secret {name} is not a JSON object of settings")))
+    parsed.map(Some).with_context(|| format!("the secret {name} is not a JSON object of settings"))
 }

@@ -11,25 +11,28 @@ use aws_sdk_dynamodb::types::{
     GlobalSecondaryIndexUpdate, KeySchemaElement, KeyType, Projection, ProjectionType, ScalarAttributeType,
 };
 
-/// Returns the attributes of the index's keys.
+/// Returns the definitions of the index's keys.
 pub(super) fn attributes() -> anyhow::Result<Vec<AttributeDefinition>> {
-    let of = |name: &str, scalar: ScalarAttributeType| {
-        AttributeDefinition::builder().attribute_name(name).attribute_type(scalar).build()
+    Ok(vec![attribute(DUE_SHARD, ScalarAttributeType::S)?, attribute(DUE_AT, ScalarAttributeType::N)?])
+}
+
+/// Returns the definition of the key `name`.
+pub(super) fn attribute(name: &str, scalar: ScalarAttributeType) -> anyhow::Result<AttributeDefinition> {
+    Ok(AttributeDefinition::builder().attribute_name(name).attribute_type(scalar).build()?)
+}
+
+/// Returns the schema of the keys of a partition and of a place in it.
+pub(super) fn schema(hash: &str, range: &str) -> anyhow::Result<Vec<KeySchemaElement>> {
+    let of = |name: &str, key_type: KeyType| {
+        KeySchemaElement::builder().attribute_name(name).key_type(key_type).build()
     };
-    Ok(vec![of(DUE_SHARD, ScalarAttributeType::S)?, of(DUE_AT, ScalarAttributeType::N)?])
+    Ok(vec![of(hash, KeyType::Hash)?, of(range, KeyType::Range)?])
 }
 
 /// Returns the index of a new table.
 pub(super) fn index() -> anyhow::Result<GlobalSecondaryIndex> {
     let index = GlobalSecondaryIndex::builder().index_name(INDEX).projection(projection());
-    Ok(index.set_key_schema(Some(key_schema()?)).build()?)
-}
-
-fn key_schema() -> anyhow::Result<Vec<KeySchemaElement>> {
-    let of = |name: &str, key_type: KeyType| {
-        KeySchemaElement::builder().attribute_name(name).key_type(key_type).build()
-    };
-    Ok(vec![of(DUE_SHARD, KeyType::Hash)?, of(DUE_AT, KeyType::Range)?])
+    Ok(index.set_key_schema(Some(schema(DUE_SHARD, DUE_AT)?)).build()?)
 }
 
 fn projection() -> Projection {
@@ -55,7 +58,7 @@ pub(super) async fn add(dynamodb: &Client, table: &str) -> anyhow::Result<()> {
             .context("failed to register a chat")?;
     }
     let index = CreateGlobalSecondaryIndexAction::builder().index_name(INDEX).projection(projection());
-    let create = index.set_key_schema(Some(key_schema()?)).build()?;
+    let create = index.set_key_schema(Some(schema(DUE_SHARD, DUE_AT)?)).build()?;
     dynamodb
         .update_table()
         .table_name(table)

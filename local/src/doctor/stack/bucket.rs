@@ -5,6 +5,7 @@ use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration};
 
+use super::unchecked;
 use crate::errors::aws_message;
 
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
@@ -53,10 +54,7 @@ async fn public_access(client: &Client, name: &str) -> Finding {
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
             Finding::fault(CHECK, Words::BucketPublic { remedy })
         }
-        Err(error) => {
-            let (error, action) = (aws_message(&error), "s3:GetBucketPublicAccessBlock");
-            Finding::fault(CHECK, Words::Unchecked { error, action })
-        }
+        Err(error) => unchecked(CHECK, "s3:GetBucketPublicAccessBlock", &error),
     }
 }
 
@@ -80,9 +78,6 @@ async fn encryption(client: &Client, name: &str) -> Finding {
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
             Finding::fault(CHECK, Words::BucketUnencrypted)
         }
-        Err(error) => {
-            let (error, action) = (aws_message(&error), "s3:GetEncryptionConfiguration");
-            Finding::fault(CHECK, Words::Unchecked { error, action })
-        }
+        Err(error) => unchecked(CHECK, "s3:GetEncryptionConfiguration", &error),
     }
 }

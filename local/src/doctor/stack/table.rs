@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TableDescription, TableStatus, TimeToLiveStatus,
 };
 
+use super::unchecked;
 use crate::errors::aws_message;
 
 /// Attribute by which records expire.
@@ -103,10 +104,7 @@ async fn expiry(client: &Client, name: &str) -> Finding {
     const CHECK: &str = "table expiry";
     let described = match client.describe_time_to_live().table_name(name).send().await {
         Ok(described) => described.time_to_live_description,
-        Err(error) => {
-            let (error, action) = (aws_message(&error), "dynamodb:DescribeTimeToLive");
-            return Finding::fault(CHECK, Words::Unchecked { error, action });
-        }
+        Err(error) => return unchecked(CHECK, "dynamodb:DescribeTimeToLive", &error),
     };
     let ttl = described.as_ref();
     let is_on = ttl
@@ -131,10 +129,7 @@ async fn backups(client: &Client, name: &str) -> Finding {
     const CHECK: &str = "table backups";
     let described = match client.describe_continuous_backups().table_name(name).send().await {
         Ok(described) => described.continuous_backups_description,
-        Err(error) => {
-            let (error, action) = (aws_message(&error), "dynamodb:DescribeContinuousBackups");
-            return Finding::fault(CHECK, Words::Unchecked { error, action });
-        }
+        Err(error) => return unchecked(CHECK, "dynamodb:DescribeContinuousBackups", &error),
     };
     let recovery = described.as_ref().and_then(|it| it.point_in_time_recovery_description());
     let status = recovery.and_then(|it| it.point_in_time_recovery_status());
