@@ -193,7 +193,7 @@ def lines_of(figures, step):
     return lines
 
 
-def write(figures, out):
+def write(figures, out, cold):
     for part in ("cost", "race"):
         figures[part] = {name: figures[part][name] for name in NAMES if name in figures[part]}
     for step, title in (("append", "An append"), ("load", "A context load")):
@@ -204,7 +204,7 @@ def write(figures, out):
     (out / "benchmarks.md").write_text(PAGE.format(
         append=cost_table(figures, "append"), duplicate=cost_table(figures, "duplicate"), load=cost_table(figures, "load"), race=race_table(figures),
         million=million_table(figures), growth=growth_table(figures), refused=refused or "\n- none", sources=sources, prices_read=PRICES_READ, date=figures["date"],
-        checks=figures["checks"], text=f"{figures['text_bytes']:.0f}", container=f"{CONTAINER:.2f}", database=f"{DATABASE:.2f}"), encoding="utf-8")
+        checks=figures["checks"], text=f"{figures['text_bytes']:.0f}", container=f"{CONTAINER:.2f}", database=f"{DATABASE:.2f}") + cold, encoding="utf-8")
 
 
 PAGE = """# What storing a message costs, beside what people use instead

@@ -1,5 +1,5 @@
 """The emulator behind the proxy, and the clients: Annals' functions, and the libraries in processes of their own."""
-import collections, http.server, json, os, pathlib, queue, random, re, subprocess, sys, threading, time, urllib.parse, urllib.request
+import collections, contextlib, http.server, json, os, pathlib, queue, random, re, subprocess, sys, threading, time, urllib.parse, urllib.request
 
 import page, proxy
 
@@ -46,28 +46,36 @@ class Worker:
 
 
 class Function:
-    """A process of a Lambda function, and its runtime API."""
+    """A process of a Lambda function, and its runtime API. `asked` is set when it asks for an event. `started`, `given` and `answered`
+    are the times, in seconds, of the process's start, of the last event and of its answer."""
 
-    def __init__(self, binary, env):
-        self.events, self.answers = queue.Queue(), queue.Queue()
+    def __init__(self, binary, env, *arguments, folder=None):
+        self.events, self.answers, self.asked = queue.Queue(), queue.Queue(), threading.Event()
         function = self
 
         class Api(http.server.BaseHTTPRequestHandler):
             protocol_version, disable_nagle_algorithm, wbufsize = "HTTP/1.1", True, -1
 
+            def handle(self):
+                with contextlib.suppress(ConnectionResetError):  # by a process that was killed
+                    super().handle()
+
             def do_GET(self):
+                function.asked.set()
                 event = function.events.get()
                 if event is None:
                     self.close_connection = True
                     return
+                function.given = time.perf_counter()
                 self.reply(200, json.dumps(event).encode(), {
                     "Lambda-Runtime-Aws-Request-Id": "8476a536-e9f4-11e8-9739-2dfe598c3fcd", "Content-Type": "application/json",
                     "Lambda-Runtime-Deadline-Ms": str(int(time.time() * 1000) + 300_000),
                     "Lambda-Runtime-Invoked-Function-Arn": "arn:aws:lambda:us-east-1:123456789012:function:bench"})
 
             def do_POST(self):
-                answer = json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"null")
-                function.answers.put((self.path.rpartition("/")[2], answer))
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                function.answered = time.perf_counter()
+                function.answers.put((self.path.rpartition("/")[2], json.loads(body or b"null")))
                 self.reply(202, b"", {})
 
             def reply(self, status, body, headers):
@@ -86,7 +94,8 @@ class Function:
                "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "512", "AWS_LAMBDA_FUNCTION_VERSION": "$LATEST", "AWS_LAMBDA_LOG_FORMAT": "JSON", "RUST_LOG": "error",
                "AWS_LAMBDA_LOG_GROUP_NAME": "bench", "AWS_LAMBDA_LOG_STREAM_NAME": "bench"}
         self.log = open(WORK / "functions.log", "ab")
-        self.process = subprocess.Popen([binary], env=env, stdout=self.log, stderr=self.log)
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen([binary, *arguments], env=env, cwd=folder, stdout=self.log, stderr=self.log)
 
     def __call__(self, event):
         self.events.put(event)
