@@ -18,7 +18,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::names::Channel;
+use crate::names::{Channel, serde_as_string, text_of};
 
 /// Maximum length of a partition key in DynamoDB, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 2048;
@@ -73,26 +73,11 @@ pub enum Place {
         room_id: String,
     },
     /// `agent:<agentId>:channel:<guildId>:<channelId>`: a Discord channel.
-    DiscordChannel {
-        /// `AGENT_ID`.
-        agent_id: String,
-        /// Id of the guild.
-        guild_id: String,
-        /// Id of the channel.
-        channel_id: String,
-    },
+    DiscordChannel { agent_id: String, guild_id: String, channel_id: String },
     /// `agent:<agentId>:thread:<guildId>:<threadId>`: a Discord thread.
-    DiscordThread {
-        /// `AGENT_ID`.
-        agent_id: String,
-        /// Id of the guild.
-        guild_id: String,
-        /// Id of the thread.
-        thread_id: String,
-    },
+    DiscordThread { agent_id: String, guild_id: String, thread_id: String },
     /// `agent:<agentId>:user:<userId>`: one chat per person, on every channel.
     Direct {
-        /// `AGENT_ID`.
         agent_id: String,
         /// Id of the person across channels.
         user_id: String,
@@ -112,37 +97,20 @@ pub enum Speakers {
     /// One person or a group, which the platform tells with each message
     /// ([`Metadata::chat_type`](crate::metadata::Metadata::chat_type)). The person is the sender on this channel.
     Untold(Channel),
-    /// Several people.
     Several,
 }
 
 /// Error for a string or parts that are not a valid key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// A part is empty.
     #[error("the {part} of a chat key is empty")]
-    EmptyPart {
-        /// Name of the part, such as `chatId`.
-        part: &'static str,
-    },
-    /// A part contains a control character.
+    EmptyPart { part: &'static str },
     #[error("the {part} of a chat key contains the control character U+{:04X}", *.character as u32)]
-    ControlCharacter {
-        /// Name of the part.
-        part: &'static str,
-        /// The first control character.
-        character: char,
-    },
-    /// The key is longer than DynamoDB's limit.
+    ControlCharacter { part: &'static str, character: char },
     #[error("a chat key of {bytes} bytes is longer than the {MAX_KEY_BYTES} that DynamoDB accepts")]
-    TooLong {
-        /// Length of the key in bytes.
-        bytes: usize,
-    },
-    /// A `%` that starts neither `%3A` nor `%25`.
+    TooLong { bytes: usize },
     #[error("a chat key contains a '%' that starts neither '%3A' nor '%25'")]
     BadEscape,
-    /// The segments do not match a row of the keys table.
     #[error(
         "not a chat key: expected one of telegram:chat:…, lark:chat:…, http:chat:…, web:room:…, \
          agent:…:channel:…, agent:…:thread:…, agent:…:user:…"
@@ -161,12 +129,9 @@ impl ToSchema for ChatKey {}
 
 impl ChatKey {
     /// Creates the key of `place`.
-    ///
-    /// # Errors
-    ///
     /// Fails if a part is empty or contains a control character, or if the key is too long.
     pub fn new(place: Place) -> Result<Self, KeyError> {
-        for (part, value) in place.parts() {
+        for (part, value) in place.form().1 {
             check_part(part, value)?;
         }
         let key = Self { place };
@@ -274,53 +239,21 @@ impl ChatKey {
 
     /// Returns the Person whose direct chat it is, on every channel; `None` for other chats.
     pub fn person(&self) -> Option<&str> {
-        match &self.place {
-            Place::Direct { user_id, .. } => Some(user_id),
-            Place::TelegramChat { .. }
-            | Place::TelegramTopic { .. }
-            | Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::DiscordChannel { .. }
-            | Place::DiscordThread { .. } => None,
-        }
+        self.place.part("userId")
     }
 
     /// Returns the name of the API key whose conversation or room it is.
     pub fn key_name(&self) -> Option<&str> {
-        match &self.place {
-            Place::HttpChat { key_name, .. } | Place::WebRoom { key_name, .. } => Some(key_name),
-            Place::TelegramChat { .. }
-            | Place::TelegramTopic { .. }
-            | Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::DiscordChannel { .. }
-            | Place::DiscordThread { .. }
-            | Place::Direct { .. } => None,
-        }
+        self.place.part("keyName")
     }
 
     /// Returns the agent that the key names; `None` if it names none.
     pub fn agent_id(&self) -> Option<&str> {
-        match &self.place {
-            Place::DiscordChannel { agent_id, .. }
-            | Place::DiscordThread { agent_id, .. }
-            | Place::Direct { agent_id, .. } => Some(agent_id),
-            Place::TelegramChat { .. }
-            | Place::TelegramTopic { .. }
-            | Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. } => None,
-        }
+        self.place.part("agentId")
     }
 
     /// Returns the key of the same place under `agent`; the same key if it names no agent.
-    ///
-    /// # Errors
-    ///
-    /// The key would be too long.
+    /// Fails if the key would be too long.
     pub fn of_agent(&self, agent: &str) -> Result<Self, KeyError> {
         let mut place = self.place.clone();
         if let Place::DiscordChannel { agent_id, .. }
@@ -364,13 +297,8 @@ impl ChatKey {
 
     /// Returns the first segment: `telegram`, `lark`, `http`, `web` or `agent`.
     pub fn family(&self) -> &'static str {
-        match &self.place {
-            Place::TelegramChat { .. } | Place::TelegramTopic { .. } => "telegram",
-            Place::LarkChat { .. } | Place::LarkThread { .. } => "lark",
-            Place::HttpChat { .. } => "http",
-            Place::WebRoom { .. } => "web",
-            Place::DiscordChannel { .. } | Place::DiscordThread { .. } | Place::Direct { .. } => "agent",
-        }
+        let (form, _) = self.place.form();
+        form.split_once(':').map_or(form, |(family, _)| family)
     }
 
     /// Returns the short opaque id of this chat, for message groups, S3 prefixes and logs.
@@ -381,53 +309,50 @@ impl ChatKey {
 }
 
 impl Place {
-    /// Returns each variable part with its name, in the order of the key.
-    fn parts(&self) -> Vec<(&'static str, &str)> {
+    /// Returns the form of the key, with `{}` for each part, and the parts with their names, in the order of the key.
+    fn form(&self) -> (&'static str, Vec<(&'static str, &str)>) {
         match self {
-            Self::TelegramChat { chat_id } | Self::LarkChat { chat_id } => vec![("chatId", chat_id)],
-            Self::TelegramTopic { chat_id, thread_id } | Self::LarkThread { chat_id, thread_id } => {
-                vec![("chatId", chat_id), ("threadId", thread_id)]
+            Self::TelegramChat { chat_id } => ("telegram:chat:{}", vec![("chatId", chat_id)]),
+            Self::TelegramTopic { chat_id, thread_id } => {
+                ("telegram:chat:{}:topic:{}", vec![("chatId", chat_id), ("threadId", thread_id)])
             }
-            Self::HttpChat { key_name, chat_id } => vec![("keyName", key_name), ("chatId", chat_id)],
-            Self::WebRoom { key_name, room_id } => vec![("keyName", key_name), ("roomId", room_id)],
-            Self::DiscordChannel { agent_id, guild_id, channel_id } => {
-                vec![("agentId", agent_id), ("guildId", guild_id), ("channelId", channel_id)]
+            Self::LarkChat { chat_id } => ("lark:chat:{}", vec![("chatId", chat_id)]),
+            Self::LarkThread { chat_id, thread_id } => {
+                ("lark:chat:{}:thread:{}", vec![("chatId", chat_id), ("threadId", thread_id)])
             }
-            Self::DiscordThread { agent_id, guild_id, thread_id } => {
-                vec![("agentId", agent_id), ("guildId", guild_id), ("threadId", thread_id)]
+            Self::HttpChat { key_name, chat_id } => {
+                ("http:chat:{}:{}", vec![("keyName", key_name), ("chatId", chat_id)])
             }
-            Self::Direct { agent_id, user_id } => vec![("agentId", agent_id), ("userId", user_id)],
+            Self::WebRoom { key_name, room_id } => {
+                ("web:room:{}:{}", vec![("keyName", key_name), ("roomId", room_id)])
+            }
+            Self::DiscordChannel { agent_id, guild_id, channel_id } => (
+                "agent:{}:channel:{}:{}",
+                vec![("agentId", agent_id), ("guildId", guild_id), ("channelId", channel_id)],
+            ),
+            Self::DiscordThread { agent_id, guild_id, thread_id } => (
+                "agent:{}:thread:{}:{}",
+                vec![("agentId", agent_id), ("guildId", guild_id), ("threadId", thread_id)],
+            ),
+            Self::Direct { agent_id, user_id } => {
+                ("agent:{}:user:{}", vec![("agentId", agent_id), ("userId", user_id)])
+            }
         }
+    }
+
+    fn part(&self, name: &str) -> Option<&str> {
+        let (_, parts) = self.form();
+        parts.into_iter().find(|(part, _)| *part == name).map(|(_, value)| value)
     }
 }
 
 impl fmt::Display for ChatKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::TelegramChat { chat_id } => write!(f, "telegram:chat:{}", Escaped(chat_id)),
-            Place::TelegramTopic { chat_id, thread_id } => {
-                write!(f, "telegram:chat:{}:topic:{}", Escaped(chat_id), Escaped(thread_id))
-            }
-            Place::LarkChat { chat_id } => write!(f, "lark:chat:{}", Escaped(chat_id)),
-            Place::LarkThread { chat_id, thread_id } => {
-                write!(f, "lark:chat:{}:thread:{}", Escaped(chat_id), Escaped(thread_id))
-            }
-            Place::HttpChat { key_name, chat_id } => {
-                write!(f, "http:chat:{}:{}", Escaped(key_name), Escaped(chat_id))
-            }
-            Place::WebRoom { key_name, room_id } => {
-                write!(f, "web:room:{}:{}", Escaped(key_name), Escaped(room_id))
-            }
-            Place::DiscordChannel { agent_id, guild_id, channel_id } => {
-                write!(f, "agent:{}:channel:{}:{}", Escaped(agent_id), Escaped(guild_id), Escaped(channel_id))
-            }
-            Place::DiscordThread { agent_id, guild_id, thread_id } => {
-                write!(f, "agent:{}:thread:{}:{}", Escaped(agent_id), Escaped(guild_id), Escaped(thread_id))
-            }
-            Place::Direct { agent_id, user_id } => {
-                write!(f, "agent:{}:user:{}", Escaped(agent_id), Escaped(user_id))
-            }
+        let (form, parts) = self.place.form();
+        for (before, (_, part)) in form.split("{}").zip(parts) {
+            write!(f, "{before}{}", Escaped(part))?;
         }
+        Ok(())
     }
 }
 
@@ -487,13 +412,11 @@ pub struct ActorKey {
 }
 
 impl ActorKey {
-    /// Creates the key of `user_id` in `chat`.
     pub fn new(chat: ChatKey, user_id: &str) -> Result<Self, KeyError> {
         check_part("userId", user_id)?;
         Ok(Self { chat, user_id: user_id.to_owned() })
     }
 
-    /// Returns the chat.
     pub fn chat(&self) -> &ChatKey {
         &self.chat
     }
@@ -526,33 +449,7 @@ impl FromStr for ActorKey {
 #[serde(transparent)]
 pub struct SessionId(String);
 
-impl SessionId {
-    /// Returns the id as a string slice.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for SessionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-macro_rules! serde_as_string {
-    ($type:ty) => {
-        impl Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
+text_of!(SessionId);
 serde_as_string!(ChatKey);
 serde_as_string!(ActorKey);
 

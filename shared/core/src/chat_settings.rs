@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::chat_key::ChatKey;
+use crate::names::text_of;
 
 /// Longest prompt of a chat, in bytes: a turn writes the head three times, and DynamoDB bills each kilobyte of it.
 pub const MAX_PROMPT_BYTES: usize = 2048;
@@ -71,15 +72,10 @@ pub struct SendTarget {
 
 /// Name of a chat to send to: 1 to 32 letters, digits, `-` and `_` of ASCII, and not [`DIRECT`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct TargetName(String);
 
-impl TargetName {
-    /// Returns the name.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+text_of!(TargetName);
 
 impl TryFrom<String> for TargetName {
     type Error = &'static str;
@@ -93,12 +89,6 @@ impl TryFrom<String> for TargetName {
         } else {
             Err("must be 1 to 32 letters, digits, \"-\" and \"_\", and not \"direct\"")
         }
-    }
-}
-
-impl From<TargetName> for String {
-    fn from(name: TargetName) -> Self {
-        name.0
     }
 }
 
@@ -143,7 +133,6 @@ impl ReplyQuiet {
     /// Valid values, for messages.
     pub const RULE: &str = "must be a duration of at most 10s, such as 2s, 500ms or 0";
 
-    /// Returns the time.
     pub fn duration(self) -> Duration {
         self.0
     }

@@ -24,9 +24,7 @@ use crate::sort_key::{MessageId, SortKey, Timestamp};
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools, reason = "each says something of its own about a message")]
 pub struct Draft {
-    /// The chat it belongs to.
     pub chat: ChatKey,
-    /// The channel that it came by.
     pub channel: Channel,
     /// The platform's id of the chat. A reply is sent there.
     pub chat_id: String,
@@ -42,13 +40,10 @@ pub struct Draft {
     /// True if a form with the same [`Draft::form_ts`] is the same form, however it is described: the platform tells the time of
     /// each form exactly, but leaves out details when it lists messages.
     pub form_ts_is_exact: bool,
-    /// Author.
     pub role: Role,
     /// [`Kind::Normal`], [`Kind::Event`], [`Kind::Boundary`] or [`Kind::Notice`].
     pub kind: Kind,
-    /// Content.
     pub parts: Vec<Part>,
-    /// Metadata from the platform.
     pub metadata: Metadata,
     /// The platform's id of the album that it belongs to.
     pub album: Option<String>,
@@ -59,7 +54,6 @@ pub struct Draft {
     pub is_unaddressed: bool,
     /// True if it is the text that came with a boundary of the same id, and so directly follows it.
     pub opens_session: bool,
-    /// See [`Record::person`].
     pub person: Option<String>,
     /// The secret with which the platform lets this message be answered.
     pub reply_token: Option<ReplyToken>,
@@ -79,14 +73,19 @@ pub enum Asks {
 /// The chat and the sender that a [`Draft`] comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// See [`Draft::chat`].
     pub chat: ChatKey,
-    /// See [`Draft::channel`].
     pub channel: Channel,
-    /// See [`Draft::chat_id`].
     pub chat_id: String,
-    /// See [`Draft::user_id`].
     pub user_id: String,
+}
+
+macro_rules! setters {
+    ($($set:ident => $field:ident: $type:ty;)+) => {$(
+        #[must_use]
+        pub fn $set(self, $field: $type) -> Self {
+            Self { $field, ..self }
+        }
+    )+};
 }
 
 impl Draft {
@@ -115,46 +114,20 @@ impl Draft {
         }
     }
 
-    /// Sets [`Draft::parts`].
-    #[must_use]
-    pub fn with_parts(self, parts: Vec<Part>) -> Self {
-        Self { parts, ..self }
-    }
-
-    /// Sets [`Draft::metadata`].
-    #[must_use]
-    pub fn with_metadata(self, metadata: Metadata) -> Self {
-        Self { metadata, ..self }
-    }
-
-    /// Sets [`Draft::form_ts`].
-    #[must_use]
-    pub fn with_form_ts(self, form_ts: Option<Timestamp>) -> Self {
-        Self { form_ts, ..self }
+    setters! {
+        with_parts => parts: Vec<Part>;
+        with_metadata => metadata: Metadata;
+        with_form_ts => form_ts: Option<Timestamp>;
+        by => role: Role;
+        of_kind => kind: Kind;
+        in_album => album: Option<String>;
+        opening_session => opens_session: bool;
     }
 
     /// Sets [`Draft::form_ts`], which is [exact](Draft::form_ts_is_exact).
     #[must_use]
     pub fn with_exact_form_ts(self, form_ts: Timestamp) -> Self {
         Self { form_ts: Some(form_ts), form_ts_is_exact: true, ..self }
-    }
-
-    /// Sets [`Draft::role`].
-    #[must_use]
-    pub fn by(self, role: Role) -> Self {
-        Self { role, ..self }
-    }
-
-    /// Sets [`Draft::kind`].
-    #[must_use]
-    pub fn of_kind(self, kind: Kind) -> Self {
-        Self { kind, ..self }
-    }
-
-    /// Sets [`Draft::album`].
-    #[must_use]
-    pub fn in_album(self, album: Option<String>) -> Self {
-        Self { album, ..self }
     }
 
     /// Sets [`Draft::asks`], whatever the settings of its chat.
@@ -171,19 +144,11 @@ impl Draft {
         Self { asks: is_asked, is_unaddressed, ..self }
     }
 
-    /// Sets [`Draft::opens_session`].
-    #[must_use]
-    pub fn opening_session(self, opens_session: bool) -> Self {
-        Self { opens_session, ..self }
-    }
-
-    /// Sets [`Draft::person`].
     #[must_use]
     pub fn of_person(self, person: impl Into<Option<String>>) -> Self {
         Self { person: person.into(), ..self }
     }
 
-    /// Sets [`Draft::reply_token`].
     #[must_use]
     pub fn with_reply_token(self, reply_token: ReplyToken) -> Self {
         Self { reply_token: Some(reply_token), ..self }
@@ -200,7 +165,6 @@ impl Draft {
         if self.opens_session { base.opening_message() } else { base }
     }
 
-    /// Returns the key of its sender.
     pub fn actor(&self) -> Result<ActorKey, KeyError> {
         ActorKey::new(self.chat.clone(), &self.user_id)
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::metadata::Metadata;
+use crate::names::string_enum;
 
 /// Maximum depth of objects and lists in a part or in a field of the metadata, including itself: far more than any real
 /// data needs, and far less than the limit of JSON parsers (`serde_json` 127) for the document around it.
@@ -30,23 +31,13 @@ pub enum Role {
     System,
 }
 
-impl Role {
-    /// Returns `user`, `assistant` or `system`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::System => "system",
-        }
-    }
-}
+string_enum!(Role { User => "user", Assistant => "assistant", System => "system" });
 
 /// A message in the shape of the AI SDK.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UiMessage {
     /// Id, unique in its chat.
     pub id: String,
-    /// Author.
     pub role: Role,
     /// Content, in order.
     pub parts: Vec<Part>,
@@ -136,10 +127,8 @@ pub struct Part(Map<String, Value>);
 /// Reason why a JSON value is not a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartError {
-    /// It has another shape.
     #[error("a message part must be an object with a non-empty string 'type'")]
     Shape,
-    /// It is nested deeper than [`MAX_DEPTH`].
     #[error("a message part may be at most {MAX_DEPTH} objects and lists deep")]
     TooDeep,
 }
@@ -247,12 +236,10 @@ impl Part {
         Self(map)
     }
 
-    /// Returns the `type`.
     pub fn kind(&self) -> &str {
         self.get("type").unwrap_or_default()
     }
 
-    /// Returns the typed view of this part.
     pub fn view(&self) -> PartView<'_> {
         match self.kind() {
             "text" => self.get("text").map_or(PartView::Unknown, PartView::Text),
@@ -330,7 +317,6 @@ pub enum PartView<'a> {
     },
     /// `source-url` and `source-document`
     Source {
-        /// A title for people.
         title: Option<&'a str>,
         /// URL, file name or source id.
         locator: &'a str,
@@ -348,16 +334,10 @@ pub enum PartView<'a> {
         input: Option<&'a Value>,
         /// The result, as soon as it is known.
         output: Option<&'a Value>,
-        /// The error, if the call failed.
         error: Option<&'a str>,
     },
     /// `data-<name>`
-    Data {
-        /// Name of the data.
-        name: &'a str,
-        /// The data.
-        data: Option<&'a Value>,
-    },
+    Data { name: &'a str, data: Option<&'a Value> },
     /// `step-start`
     StepStart,
     /// A type of a later version, or a known type without its required fields.

@@ -4,7 +4,9 @@
 //! {"senderName": "Ada L", "chatType": "supergroup", "replyTo": {"messageId": "41"}, "telegram": {"threadId": 17}}
 //! ```
 //!
-//! It is stored as JSON, unknown fields included, in their order.
+//! It is stored as JSON, unknown fields included, in their order. `metadata/own.rs` names the fields that Annals adds.
+
+mod own;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,9 +15,7 @@ use serde_json::{Map, Value, json};
 use crate::chat_key::ChatKey;
 pub use crate::names::ChatType;
 use crate::names::{Channel, Kind};
-use crate::schedule::due::Due;
 use crate::sort_key::{SortKey, Timestamp};
-use crate::takeover::{Dispatch, SentFrom};
 use crate::time_zone::TimeZone;
 
 /// Data about a message beside its content.
@@ -30,7 +30,6 @@ pub struct Metadata(Map<String, Value>);
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FromPlatform {
-    /// Name of the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sender_name: Option<String>,
     /// The sender's name for mentions.
@@ -39,19 +38,16 @@ pub struct FromPlatform {
     /// The sender's language, as the platform names it, such as `zh-hans`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// True if the sender is a bot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sender_is_bot: bool,
     /// Name under which somebody wrote on behalf of a channel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// Type of the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat_type: Option<ChatType>,
     /// Title of the chat: of a private one only if it is not the sender's name. See [`crate::title`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat_title: Option<String>,
-    /// Name of the topic in the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_title: Option<String>,
     /// The replied-to message, for readers: `messageId` and what the platform gives of it.
@@ -72,15 +68,12 @@ pub struct FromPlatform {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Notice {
-    /// The model gave no answer.
     NoAnswer,
-    /// A `/compact` failed.
     NotCompacted,
     /// Confirmation of a `/stop` that ended something.
     Stopped,
     /// In place of a reply that was stopped before its first word.
     StoppedUnanswered,
-    /// A limit of usage is reached.
     LimitReached,
 }
 
@@ -88,16 +81,13 @@ pub enum Notice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forward {
-    /// Name of the author.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The platform's id of the chat that it was sent to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat_id: Option<String>,
-    /// Its id there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// Time at which it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<Timestamp>,
 }
@@ -105,9 +95,7 @@ pub struct Forward {
 /// A link in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Link {
-    /// The words that are linked.
     pub text: String,
-    /// The address.
     pub url: String,
 }
 
@@ -129,7 +117,6 @@ macro_rules! listing {
             $(pub $field: Option<&'a Value>,)+
         }
 
-        /// The names of these fields.
         const LISTED: &[&str] = &[$($name),+];
 
         impl Metadata {
@@ -157,49 +144,6 @@ listing! {
     "deliveryFailure" => delivery_failure: Option<Value>,
 }
 
-/// Stored instead of `sentAt`, which a client may send back in metadata of its own.
-const EXPORTED_SENT_AT: &str = "exportedSentAt";
-
-/// The names to which Annals gives a meaning, beside those in [`Listing`] and those of the channels.
-const OWN: [&str; 36] = [
-    "about",
-    "agent",
-    "approval",
-    "assent",
-    "cause",
-    "chatTitle",
-    "chatType",
-    "command",
-    "context",
-    "dispatch",
-    EXPORTED_SENT_AT,
-    "forward",
-    "imported",
-    "joined",
-    "language",
-    "links",
-    "model",
-    "notice",
-    "recalled",
-    "replacesFrom",
-    "replyTo",
-    "schedule",
-    "senderIsBot",
-    "senderName",
-    "senderUsername",
-    "sentBy",
-    "sentFrom",
-    "signature",
-    "stopped",
-    "stoppedBy",
-    "takeover",
-    "telegram",
-    "timeZone",
-    "topicTitle",
-    "usage",
-    "viaBot",
-];
-
 impl From<FromPlatform> for Metadata {
     fn from(said: FromPlatform) -> Self {
         Self(object(&said))
@@ -214,34 +158,8 @@ impl From<Map<String, Value>> for Metadata {
 
 /// Fields that a platform says, through its channel.
 impl Metadata {
-    /// Returns the name of the sender.
-    pub fn sender_name(&self) -> Option<&str> {
-        self.text("senderName")
-    }
-
-    /// Returns the sender's language, as the platform or the browser names it.
-    pub fn language(&self) -> Option<&str> {
-        self.text("language")
-    }
-
-    /// Sets [`Metadata::language`].
-    pub fn set_language(&mut self, tag: &str) {
-        self.0.insert("language".into(), tag.into());
-    }
-
-    /// Returns the type of the chat.
     pub fn chat_type(&self) -> Option<ChatType> {
         self.text("chatType")?.parse().ok()
-    }
-
-    /// Returns the title of the chat.
-    pub fn chat_title(&self) -> Option<&str> {
-        self.text("chatTitle")
-    }
-
-    /// Returns the name of the topic in the chat: on an event the name that it has now, on other messages maybe an earlier one.
-    pub fn topic_title(&self) -> Option<&str> {
-        self.text("topicTitle")
     }
 
     /// Returns true if the platform says that one person and the bot are alone in the chat.
@@ -254,7 +172,6 @@ impl Metadata {
         self.chat_type().is_some_and(ChatType::is_group)
     }
 
-    /// Returns true if the message was forwarded.
     pub fn is_forwarded(&self) -> bool {
         self.0.contains_key("forward")
     }
@@ -286,7 +203,7 @@ impl Metadata {
     /// Puts it on the line of `other`: see [`Metadata::line`].
     pub fn copy_line_of(&mut self, other: &Self) {
         if let Some(line) = other.line() {
-            self.0.insert("telegram".into(), json!({ "businessConnectionId": line }));
+            self.set("telegram", json!({ "businessConnectionId": line }));
         }
     }
 
@@ -295,9 +212,8 @@ impl Metadata {
         TimeZone::named(self.text("timeZone")?)
     }
 
-    /// Sets [`Metadata::time_zone`].
     pub fn set_time_zone(&mut self, zone: TimeZone) {
-        self.0.insert("timeZone".into(), zone.name().into());
+        self.set("timeZone", zone.name());
     }
 
     /// Returns true if it is a guest query of Telegram, whose chat is not the bot's own.
@@ -307,50 +223,34 @@ impl Metadata {
 
     /// Returns true if its sender recalled the message.
     pub fn is_recalled(&self) -> bool {
-        self.0.get("recalled") == Some(&Value::Bool(true))
+        self.flag("recalled")
     }
 
-    /// Marks the message as recalled.
     pub fn set_recalled(&mut self) {
-        self.0.insert("recalled".into(), true.into());
-    }
-
-    /// Notes that the message was read from an export of `program`.
-    pub fn set_imported(&mut self, program: &str) {
-        self.0.insert("imported".into(), program.into());
+        self.set("recalled", true);
     }
 
     /// Returns the time at which an imported message of the agent was sent, by its export.
     pub fn exported_sent_at(&self) -> Option<Timestamp> {
-        self.0.get(EXPORTED_SENT_AT)?.as_i64().and_then(Timestamp::from_millis)
+        self.0.get(own::EXPORTED_SENT_AT)?.as_i64().and_then(Timestamp::from_millis)
     }
 
     /// Sets [`Metadata::exported_sent_at`], which readers get as `sentAt`.
     pub fn set_exported_sent_at(&mut self, sent_at: Timestamp) {
-        self.0.insert(EXPORTED_SENT_AT.into(), sent_at.as_millis().into());
+        self.set(own::EXPORTED_SENT_AT, sent_at.as_millis());
     }
 }
 
 /// Fields that Annals adds to what is stored.
 impl Metadata {
-    /// Returns the id of the `/stop` because of which the messages that this one covers are not answered any more.
-    pub fn stopped_by(&self) -> Option<&str> {
-        self.text("stoppedBy")
-    }
-
-    /// Sets [`Metadata::stopped_by`].
-    pub fn set_stopped_by(&mut self, command_id: &str) {
-        self.0.insert("stoppedBy".into(), command_id.into());
-    }
-
     /// Returns true if a `/stop` ended the reply, which is as far as it had been made.
     pub fn is_stopped(&self) -> bool {
-        self.0.get("stopped") == Some(&Value::Bool(true))
+        self.flag("stopped")
     }
 
     /// Marks a reply as ended by the `/stop` with this id.
     pub fn set_stopped(&mut self, command_id: &str) {
-        self.0.insert("stopped".into(), true.into());
+        self.set("stopped", true);
         self.set_stopped_by(command_id);
     }
 
@@ -359,9 +259,8 @@ impl Metadata {
         self.text("replacesFrom")?.parse().ok()
     }
 
-    /// Sets [`Metadata::replaces_from`].
     pub fn set_replaces_from(&mut self, key: &SortKey) {
-        self.0.insert("replacesFrom".into(), key.as_str().into());
+        self.set("replacesFrom", key.as_str());
     }
 
     /// Returns true for the event that tells what was said in another chat of the person. It counts as an interaction,
@@ -372,63 +271,13 @@ impl Metadata {
 
     /// Marks the event that tells what the person `about` said in the chat `from` up to the time `until`.
     pub fn set_joined(&mut self, from: &ChatKey, about: &str, until: Timestamp) {
-        self.0.insert("joined".into(), json!({"chatKey": from, "until": until}));
+        self.set("joined", json!({"chatKey": from, "until": until}));
         self.set_about(about);
-    }
-
-    /// Returns the identity of another person's that an event or a confirmation is about.
-    pub fn about(&self) -> Option<&str> {
-        self.text("about")
-    }
-
-    /// Sets [`Metadata::about`].
-    pub fn set_about(&mut self, identity: &str) {
-        self.0.insert("about".into(), identity.into());
-    }
-
-    /// Returns the operator who wrote this message of the agent.
-    pub fn sent_by(&self) -> Option<&str> {
-        self.text("sentBy")
-    }
-
-    /// Sets [`Metadata::sent_by`].
-    pub fn set_sent_by(&mut self, operator: &str) {
-        self.0.insert("sentBy".into(), operator.into());
-    }
-
-    /// Returns the chat whose agent sent this message of the agent to another chat.
-    pub fn sent_from(&self) -> Option<SentFrom> {
-        self.parsed("sentFrom")
-    }
-
-    /// Sets [`Metadata::sent_from`].
-    pub fn set_sent_from(&mut self, from: &SentFrom) {
-        self.0.insert("sentFrom".into(), Value::Object(object(from)));
-    }
-
-    /// Returns how an operator's message is to be sent.
-    pub fn dispatch(&self) -> Option<Dispatch> {
-        self.parsed("dispatch")
-    }
-
-    /// Marks the message as one of an operator that is to be sent.
-    pub fn set_dispatch(&mut self, dispatch: &Dispatch) {
-        self.0.insert("dispatch".into(), Value::Object(object(dispatch)));
-    }
-
-    /// Returns the occurrence of a schedule that the message is, or answers.
-    pub fn due(&self) -> Option<Due> {
-        self.parsed("schedule")
-    }
-
-    /// Sets [`Metadata::due`].
-    pub fn set_due(&mut self, due: &Due) {
-        self.0.insert("schedule".into(), Value::Object(object(due)));
     }
 
     /// Marks the notice that an operator has taken the chat over, or has handed it back.
     pub fn set_takeover(&mut self, is_taken_over: bool) {
-        self.0.insert("takeover".into(), if is_taken_over { "begun" } else { "ended" }.into());
+        self.set("takeover", if is_taken_over { "begun" } else { "ended" });
     }
 
     /// Returns true if an operator takes the chat over with this message, false if the operator hands it back, and `None` for
@@ -451,61 +300,6 @@ impl Metadata {
         }
     }
 
-    /// Returns the id of the command that answered a request for approval.
-    pub fn command(&self) -> Option<&str> {
-        self.text("command")
-    }
-
-    /// Sets [`Metadata::command`].
-    pub fn set_command(&mut self, command_id: &str) {
-        self.0.insert("command".into(), command_id.into());
-    }
-
-    /// Returns a person's answer to a request for approval.
-    pub fn approval<T: DeserializeOwned>(&self) -> Option<T> {
-        self.parsed("approval")
-    }
-
-    /// Sets [`Metadata::approval`].
-    pub fn set_approval<T: Serialize>(&mut self, answer: &T) {
-        self.0.insert("approval".into(), Value::Object(object(answer)));
-    }
-
-    /// Returns the approval of one of several askers.
-    pub fn assent<T: DeserializeOwned>(&self) -> Option<T> {
-        self.parsed("assent")
-    }
-
-    /// Sets [`Metadata::assent`].
-    pub fn set_assent<T: Serialize>(&mut self, assent: &T) {
-        self.0.insert("assent".into(), Value::Object(object(assent)));
-    }
-
-    /// Returns the name of the model that made the reply.
-    pub fn model(&self) -> Option<&str> {
-        self.text("model")
-    }
-
-    /// Sets [`Metadata::model`].
-    pub fn set_model(&mut self, model: &str) {
-        self.0.insert("model".into(), model.into());
-    }
-
-    /// Notes the agent whose profile made a reply.
-    pub fn set_agent(&mut self, id: &str) {
-        self.0.insert("agent".into(), id.into());
-    }
-
-    /// Returns the cause of a failed turn, for administrators.
-    pub fn cause(&self) -> Option<&str> {
-        self.text("cause")
-    }
-
-    /// Sets [`Metadata::cause`]: a status and names of settings, nothing else.
-    pub fn set_cause(&mut self, cause: &str) {
-        self.0.insert("cause".into(), cause.into());
-    }
-
     /// Removes [`Metadata::cause`].
     pub(crate) fn remove_cause(&mut self) {
         self.0.remove("cause");
@@ -516,24 +310,13 @@ impl Metadata {
         self.parsed("notice")
     }
 
-    /// Sets [`Metadata::notice`].
     pub fn set_notice(&mut self, notice: Notice) {
-        self.0.insert("notice".into(), json!(notice));
-    }
-
-    /// Returns the counts of tokens of the reply's requests.
-    pub fn usage<T: DeserializeOwned>(&self) -> Option<T> {
-        self.parsed("usage")
-    }
-
-    /// Sets [`Metadata::usage`].
-    pub fn set_usage<T: Serialize>(&mut self, usage: &T) {
-        self.0.insert("usage".into(), Value::Object(object(usage)));
+        self.set("notice", json!(notice));
     }
 
     /// Says which messages the model of a reply was not shown, or not in full.
     pub fn set_left_out(&mut self, count: usize, shortened: &[String]) {
-        self.0.insert("context".into(), json!({"leftOut": count, "shortened": shortened}));
+        self.set("context", json!({"leftOut": count, "shortened": shortened}));
     }
 }
 
@@ -542,11 +325,10 @@ impl Metadata {
     /// Adds the fields for readers, in place of fields of these names that a client said when they had no meaning yet.
     pub(crate) fn list(&mut self, listing: &Listing<'_>) {
         self.unlist();
-        self.0.shift_remove(EXPORTED_SENT_AT);
+        self.0.shift_remove(own::EXPORTED_SENT_AT);
         self.0.extend(object(listing));
     }
 
-    /// Removes the fields for readers.
     pub fn unlist(&mut self) {
         self.0.retain(|name, _| !LISTED.contains(&name.as_str()));
     }
@@ -555,7 +337,7 @@ impl Metadata {
     #[must_use]
     pub fn of_client(&self) -> Self {
         let is_channel = |name: &str| name.parse::<Channel>().is_ok();
-        let is_own = |name: &str| LISTED.contains(&name) || OWN.contains(&name) || is_channel(name);
+        let is_own = |name: &str| LISTED.contains(&name) || own::NAMES.contains(&name) || is_channel(name);
         let fields = self.0.iter().filter(|(name, _)| !is_own(name));
         Self(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
@@ -577,10 +359,9 @@ impl Metadata {
 
     /// Marks it as a message of this kind.
     pub fn set_kind(&mut self, kind: Kind) {
-        self.0.insert("kind".into(), kind.as_str().into());
+        self.set("kind", kind.as_str());
     }
 
-    /// Returns the time of a listed message.
     pub fn ts(&self) -> Option<Timestamp> {
         self.0.get("ts")?.as_i64().and_then(Timestamp::from_millis)
     }
@@ -590,7 +371,6 @@ impl Metadata {
         self.0.get("sentAt")?.as_i64().and_then(Timestamp::from_millis)
     }
 
-    /// Returns the channel of a listed message.
     pub fn channel(&self) -> Option<Channel> {
         self.text("channel")?.parse().ok()
     }
@@ -617,7 +397,6 @@ impl Metadata {
         &self.0
     }
 
-    /// Returns true if it has no field.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -627,12 +406,20 @@ impl Metadata {
         self.0.extend(other.0);
     }
 
+    fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.insert(name.into(), value.into());
+    }
+
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
         self.0.values_mut()
     }
 
     fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
+    }
+
+    fn flag(&self, name: &str) -> bool {
+        self.0.get(name) == Some(&Value::Bool(true))
     }
 
     fn parsed<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
@@ -657,13 +444,14 @@ mod tests {
         let fields = |metadata: &Metadata| metadata.fields().keys().cloned().collect::<Vec<_>>();
         let source = include_str!("metadata.rs").split("#[cfg(test)]").next().unwrap();
         // Whatever this file reads or writes by its name.
-        let accesses = ["get(\"", "insert(\"", "contains_key(\"", "text(\"", "parsed(\"", "remove(\""];
+        let accesses =
+            ["get(\"", "set(\"", "flag(\"", "contains_key(\"", "text(\"", "parsed(\"", "remove(\""];
         let mut names: Vec<String> = Vec::new();
         for access in accesses {
             let literals = source.split(access).skip(1).filter_map(|rest| rest.split('"').next());
             names.extend(literals.map(str::to_owned));
         }
-        assert!(names.len() > 50, "{names:?}");
+        assert!(names.len() > 30, "{names:?}");
         // Fields of the values of `telegram`, `forward` and `reply`.
         names.retain(|name| !["businessConnectionId", "guestQueryId", "from"].contains(&name.as_str()));
         let everything = FromPlatform {
@@ -682,7 +470,7 @@ mod tests {
         };
         names.extend(fields(&Metadata::from(everything)));
         names.extend(Channel::ALL.iter().map(ToString::to_string));
-        names.extend(LISTED.iter().map(ToString::to_string));
+        names.extend(LISTED.iter().chain(own::NAMES).map(ToString::to_string));
         let mut said: Map<String, Value> = names.into_iter().map(|name| (name, json!(1))).collect();
         said.insert("draftId".into(), json!({"a": [1]}));
         assert_eq!(fields(&Metadata::from(said).of_client()), ["draftId"]);

@@ -1,7 +1,4 @@
-//! Closed lists of names that are stored: [`Channel`], [`ChatType`] and [`Kind`].
-
-use std::fmt;
-use std::str::FromStr;
+//! Closed lists of names that are stored: [`Channel`], [`ChatType`] and [`Kind`]; and macros for others.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -140,19 +137,21 @@ macro_rules! string_enum {
                 match self { $(Self::$variant => $name),+ }
             }
         }
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())
             }
         }
-        impl FromStr for $type {
-            type Err = UnknownName;
-            fn from_str(name: &str) -> Result<Self, UnknownName> {
-                match name { $($name => Ok(Self::$variant),)+ _ => Err(UnknownName(name.to_owned())) }
+        impl std::str::FromStr for $type {
+            type Err = $crate::names::UnknownName;
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                let unknown = || $crate::names::UnknownName(name.to_owned());
+                match name { $($name => Ok(Self::$variant),)+ _ => Err(unknown()) }
             }
         }
     };
 }
+pub(crate) use string_enum;
 string_enum!(Channel {
     Telegram => "telegram", Lark => "lark", Discord => "discord", Http => "http", Web => "web", Terminal => "terminal",
 });
@@ -167,4 +166,55 @@ string_enum!(Kind {
 /// A stored name that this version does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown name {0:?}")]
-pub struct UnknownName(String);
+pub struct UnknownName(pub(crate) String);
+
+/// Declares an enum, with a list of its variants.
+macro_rules! listed {
+    ($(#[$of_type:meta])* pub enum $type:ident { $($(#[$of_variant:meta])* $variant:ident,)+ }) => {
+        $(#[$of_type])*
+        pub enum $type { $($(#[$of_variant])* $variant,)+ }
+
+        impl $type {
+            /// All of them, in order.
+            pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
+        }
+    };
+}
+pub(crate) use listed;
+
+/// Stores a type as the string that it displays and is parsed from.
+macro_rules! serde_as_string {
+    ($type:ty) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <String as serde::Deserialize>::deserialize(deserializer)?
+                    .parse()
+                    .map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use serde_as_string;
+
+/// Gives the text of a type that holds a string.
+macro_rules! text_of {
+    ($($type:ident),+) => {$(
+        impl $type {
+            /// Returns it as a string slice.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )+};
+}
+pub(crate) use text_of;

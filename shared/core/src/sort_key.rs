@@ -25,6 +25,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::names::{serde_as_string, text_of};
+
 /// A point in time: milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
@@ -102,13 +104,10 @@ pub const MAX_MESSAGE_ID_BYTES: usize = 256;
 /// Error for a string that is not a valid message id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageIdError {
-    /// It is empty.
     #[error("a message id is empty")]
     Empty,
-    /// It is longer than [`MAX_MESSAGE_ID_BYTES`].
     #[error("a message id of {0} bytes is longer than {MAX_MESSAGE_ID_BYTES}")]
     TooLong(usize),
-    /// It contains a control character.
     #[error("a message id contains the control character U+{:04X}", *.0 as u32)]
     ControlCharacter(char),
 }
@@ -140,18 +139,8 @@ impl MessageId {
     pub fn derived(&self, what: &str) -> Self {
         Self(format!("{}/{what}", self.0))
     }
-
-    /// Returns the id as a string slice.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+text_of!(MessageId, SortKey);
 
 impl<'de> Deserialize<'de> for MessageId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -162,8 +151,7 @@ impl<'de> Deserialize<'de> for MessageId {
 }
 
 /// Sort key of a record: byte order is chat order.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SortKey(String);
 
 /// The string is not the sort key of a record (but of a head or a marker, or from another program).
@@ -242,7 +230,6 @@ impl SortKey {
         format!("{}#~", self.base().0)
     }
 
-    /// Returns true if this is the key of a reply.
     pub fn is_reply(&self) -> bool {
         self.0.ends_with("#4reply")
     }
@@ -253,24 +240,12 @@ impl SortKey {
         suffix.starts_with("2revision-") || suffix.starts_with("4reply-revision-")
     }
 
-    /// Returns the time in the key.
     pub fn ts(&self) -> Timestamp {
         Timestamp(self.0[..13].parse().unwrap_or(0))
     }
 
-    /// Returns the key as a string slice.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     fn with_suffix(&self, suffix: &str) -> Self {
         Self(format!("{}#{suffix}", self.base().0))
-    }
-}
-
-impl fmt::Display for SortKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -287,11 +262,7 @@ impl FromStr for SortKey {
     }
 }
 
-impl<'de> Deserialize<'de> for SortKey {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+serde_as_string!(SortKey);
 
 /// Encodes `id` injectively, so that the order of numbers is kept and no byte up to `#` remains.
 fn encode_id(id: &str) -> String {

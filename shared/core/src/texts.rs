@@ -8,6 +8,23 @@
 //! Texts are Markdown. What callers of the API and models are told is English and is not here; what `doctor` finds is in
 //! `annals_channel::finding`.
 
+/// Writes the methods of a language that need no code, one a line: a constant text, or a text with its arguments in it.
+macro_rules! texts {
+    (@method $name:ident() $text:literal) => {
+        fn $name(&self) -> &'static str {
+            $text
+        }
+    };
+    (@method $name:ident($($argument:ident: $type:ty),+) $text:literal) => {
+        fn $name(&self, $($argument: $type),+) -> String {
+            format!($text)
+        }
+    };
+    ($($name:ident($($argument:ident: $type:ty),*) => $text:literal;)+) => {
+        $(texts!(@method $name($($argument: $type),*) $text);)+
+    };
+}
+
 pub mod en;
 pub mod zh;
 
@@ -17,6 +34,7 @@ use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota};
 use crate::media::Unseen;
 use crate::memory::EntryKind;
+use crate::names::listed;
 use crate::record::Channel;
 use crate::time_zone::TimeZone;
 
@@ -43,7 +61,6 @@ pub trait Texts: Debug + Sync {
     fn ask(&self) -> &'static str;
     /// Names the entry in Discord's menu of a message, in at most 32 characters.
     fn answer_this(&self) -> &'static str;
-    /// Says that a command is not known.
     fn unknown_command(&self) -> &'static str;
     /// Says that a command or a button did not work.
     fn did_not_work(&self) -> &'static str;
@@ -56,14 +73,11 @@ pub trait Texts: Debug + Sync {
     fn started_over(&self) -> &'static str;
     /// Confirms `/stop`.
     fn stopped(&self) -> &'static str;
-    /// Says that there was nothing to stop.
     fn nothing_to_stop(&self) -> &'static str;
     /// Says how many messages a `/compact` counted in a summary, and how many of the last ones stay.
     fn compacted(&self, counted: u32, kept: usize) -> String;
 
-    /// Says that the model gave no answer.
     fn no_answer(&self) -> &'static str;
-    /// Says that a `/compact` failed.
     fn not_compacted(&self) -> &'static str;
     /// Says that the model gave no answer after it had called tools.
     fn unfinished(&self) -> &'static str;
@@ -84,19 +98,14 @@ pub trait Texts: Debug + Sync {
     /// Says that the bot answers in a chat again.
     fn handed_back(&self) -> &'static str;
 
-    /// Returns the text of a reminder.
     fn reminder(&self, text: &str) -> String;
     /// Confirms a reminder, which next comes at `date`; `repeats` is the cron pattern of one that comes again.
     fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String;
     /// Lists what is to come, one a line.
     fn reminders(&self, list: &str) -> String;
-    /// Says that nothing is to come.
     fn no_reminders(&self) -> &'static str;
-    /// Says that a reminder will not come.
     fn reminder_cancelled(&self, id: &str) -> String;
-    /// Says how `/remind` is used.
     fn how_to_remind(&self) -> &'static str;
-    /// Says that a date is past.
     fn date_is_past(&self) -> &'static str;
     /// Says that a chat has as many reminders as it may.
     fn too_many_reminders(&self, most: usize) -> String;
@@ -130,7 +139,6 @@ pub trait Texts: Debug + Sync {
     fn not_yours(&self) -> &'static str;
     /// Says that only an administrator may answer a request.
     fn admins_only(&self) -> &'static str;
-    /// Says that no request is open.
     fn nothing_to_approve(&self) -> &'static str;
     /// Says that a request is not open any more.
     fn request_is_over(&self) -> &'static str;
@@ -143,37 +151,27 @@ pub trait Texts: Debug + Sync {
 
     /// Introduces a list of entries of memory.
     fn remembered(&self, of: Whose) -> &'static str;
-    /// Says that there is no entry.
     fn nothing_remembered(&self, of: Whose) -> &'static str;
     /// Says that no entry has this number or a lower one.
     fn nothing_up_to(&self, number: u32) -> String;
-    /// Describes an entry.
     fn entry(&self, entry: &EntryDescription<'_>) -> String;
     /// Says how to list the entries up to this number.
     fn older_entries(&self, number: u32) -> String;
-    /// Says how to forget an entry.
     fn how_to_forget(&self) -> &'static str;
     /// Introduces a list of the agent's own changes.
     fn own_changes(&self) -> &'static str;
     /// Describes a change of an entry that the agent made or, if `forgotten`, its deletion.
     fn own_change(&self, forgotten: bool, text: &str) -> String;
-    /// Says how to undo a change.
     fn how_to_undo(&self) -> &'static str;
-    /// Asks which entry to forget.
     fn which_to_forget(&self) -> &'static str;
-    /// Asks which change to undo.
     fn which_to_undo(&self) -> &'static str;
-    /// Says that memory is off.
     fn memory_is_off(&self) -> &'static str;
-    /// Says that a chat has no memory.
     fn no_memory_here(&self) -> &'static str;
     /// Confirms that an entry has its earlier text again.
     fn undone(&self, number: u32, text: &str) -> String;
     /// Says that an entry has no change to undo.
     fn nothing_to_undo(&self, number: u32) -> String;
-    /// Confirms that an entry is forgotten.
     fn forgotten(&self, number: u32) -> String;
-    /// Says that no entry has this number.
     fn no_such_entry(&self, number: u32) -> String;
 
     /// Says what was spent since midnight, in the conversation or by the person.
@@ -198,15 +196,11 @@ pub trait Texts: Debug + Sync {
     /// Says which time zone a chat has that is not one person's.
     fn time_zone_of_all(&self, zone: TimeZone) -> String;
 
-    /// Says that `/link` needs a direct chat.
     fn link_not_here(&self) -> &'static str;
-    /// Says that links are off.
     fn links_are_off(&self) -> &'static str;
     /// Gives a person the code for their other channel.
     fn link_code(&self, code: &str) -> String;
-    /// Says that a code is not valid.
     fn wrong_code(&self) -> &'static str;
-    /// Says that too many codes were wrong.
     fn too_many_wrong_codes(&self) -> &'static str;
     /// Says that a code was made for the other channel.
     fn own_code(&self) -> &'static str;
@@ -218,21 +212,17 @@ pub trait Texts: Debug + Sync {
     fn code_entered(&self, second: &str) -> String;
     /// Describes one side of a link: its identity, its channel, and the name that it has there.
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String;
-    /// Says that nothing waits for a confirmation.
     fn nothing_to_confirm(&self) -> &'static str;
     /// Says that nobody has entered the code and confirmed.
     fn nobody_entered_code(&self) -> &'static str;
     /// Confirms `/link no`.
     fn link_cancelled(&self) -> &'static str;
-    /// Confirms a link.
     fn linked(&self) -> &'static str;
     /// Says that a person would have too many identities.
     fn too_many_identities(&self, most: usize) -> String;
     /// Confirms `/unlink`.
     fn unlinked(&self) -> &'static str;
-    /// Says that a channel has no link.
     fn not_linked(&self) -> &'static str;
-    /// Says that an operator made the link.
     fn linked_by_operator(&self) -> &'static str;
 
     /// Returns what `annals chat` says at this place.
@@ -241,78 +231,54 @@ pub trait Texts: Debug + Sync {
     fn terminal_commands(&self) -> [(&'static str, &'static str); 2];
     /// Says that there is no such command; `near` are those that may be meant.
     fn no_such_command(&self, name: &str, near: &[&str]) -> String;
-    /// Says that a call failed.
     fn call_failed(&self, tool: &str, error: &str) -> String;
-    /// Says that a call was denied.
     fn call_denied(&self, tool: &str) -> String;
     /// Says that a call waits, and how to decide in a shell.
     fn call_waits(&self, tool: &str, id: &str) -> String;
-    /// Shows a file of a reply.
     fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String;
     /// Names the room of a conversation elsewhere, and the person.
     fn in_room(&self, room: &str, person: &str) -> String;
 }
 
-/// A place at which `annals chat` says something of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TerminalText {
-    /// At the start: how to get help and to leave.
-    Welcome,
-    /// In place of the model's name, if another program answers.
-    OtherProgram,
-    /// While earlier messages are answered.
-    EarlierMessages,
-    /// While a reply is waited for.
-    Waiting,
-    /// While a summary is made.
-    SummingUp,
-    /// While the model reasons.
-    Thinking,
-    /// Before a summary.
-    SummedUp,
-    /// After a reply that was stopped.
-    Stopped,
-    /// Between an answer that broke off and the next one.
-    BrokeOff,
-    /// After the reason of a failure, before the next try.
-    OnceMore,
-    /// When the program has ended.
-    Reconnecting,
-    /// After the reason why a reply is not waited for.
-    AnsweredLater,
-    /// When a person does not wait for a reply.
-    NotWaiting,
-    /// After the list of commands: how to type.
-    HowToType,
-    /// The ways to decide about a call; the answer follows in the same line.
-    HowToDecide,
-    /// When a call is not asked about, since something was typed before.
-    TypedAhead,
-    /// When a call is not decided.
-    Undecided,
-}
-
-impl TerminalText {
-    /// All places.
-    pub const ALL: [Self; 17] = [
-        Self::Welcome,
-        Self::OtherProgram,
-        Self::EarlierMessages,
-        Self::Waiting,
-        Self::SummingUp,
-        Self::Thinking,
-        Self::SummedUp,
-        Self::Stopped,
-        Self::BrokeOff,
-        Self::OnceMore,
-        Self::Reconnecting,
-        Self::AnsweredLater,
-        Self::NotWaiting,
-        Self::HowToType,
-        Self::HowToDecide,
-        Self::TypedAhead,
-        Self::Undecided,
-    ];
+listed! {
+    /// A place at which `annals chat` says something of its own.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum TerminalText {
+        /// At the start: how to get help and to leave.
+        Welcome,
+        /// In place of the model's name, if another program answers.
+        OtherProgram,
+        /// While earlier messages are answered.
+        EarlierMessages,
+        /// While a reply is waited for.
+        Waiting,
+        /// While a summary is made.
+        SummingUp,
+        /// While the model reasons.
+        Thinking,
+        /// Before a summary.
+        SummedUp,
+        /// After a reply that was stopped.
+        Stopped,
+        /// Between an answer that broke off and the next one.
+        BrokeOff,
+        /// After the reason of a failure, before the next try.
+        OnceMore,
+        /// When the program has ended.
+        Reconnecting,
+        /// After the reason why a reply is not waited for.
+        AnsweredLater,
+        /// When a person does not wait for a reply.
+        NotWaiting,
+        /// After the list of commands: how to type.
+        HowToType,
+        /// The ways to decide about a call; the answer follows in the same line.
+        HowToDecide,
+        /// When a call is not asked about, since something was typed before.
+        TypedAhead,
+        /// When a call is not decided.
+        Undecided,
+    }
 }
 
 /// An option of a command of Discord.
@@ -328,17 +294,13 @@ pub enum CommandOption {
     Focus,
     /// Undo instead of list.
     Undo,
-    /// A number in a list.
     Number,
     /// A number in the list of `/memory`.
     EntryNumber,
-    /// The request.
     Which,
-    /// The reason of a denial.
     Reason,
     /// The code or the confirmation of a link.
     Code,
-    /// The time zone.
     TimeZone,
     /// The date and the text of a reminder.
     Reminder,
@@ -347,9 +309,7 @@ pub enum CommandOption {
 /// An entry of memory in a list.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryDescription<'a> {
-    /// Its text.
     pub text: &'a str,
-    /// Its type.
     pub kind: EntryKind,
     /// The chat in which it was said; `None` if that is not known.
     pub said: Option<SaidIn>,
@@ -357,7 +317,6 @@ pub struct EntryDescription<'a> {
     pub day: &'a str,
     /// The day on which its validity ended, if it is past.
     pub until: Option<&'a str>,
-    /// True if it waits for approval.
     pub is_pending: bool,
     /// The tools after whose results it was saved.
     pub tools: Option<&'a str>,
@@ -377,50 +336,36 @@ pub enum SaidIn {
 pub enum Whose {
     /// The person who is answered.
     Yours,
-    /// All in the chat.
     Chats,
 }
 
 /// A reason why the model is not shown a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotShown {
-    /// It is sound.
     Audio,
-    /// It is a video.
     Video,
-    /// It is no image.
     Document,
-    /// It is an address on the web.
     Address,
-    /// The model cannot see images.
     Blind,
-    /// There are more images than fit.
     TooMany,
-    /// It is never shown.
     Unseen(Unseen),
-    /// It could not be fetched now.
     Unavailable,
 }
 
 /// Files that the model was not shown for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilesNotShown {
-    /// The reason.
     pub why: NotShown,
     /// Short descriptions of some.
     pub named: Vec<String>,
-    /// Number of the others.
     pub more: usize,
 }
 
 /// Tokens and cost of replies, with numbers as people read them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spending {
-    /// Number of replies.
     pub replies: u64,
-    /// Tokens read.
     pub read: String,
-    /// Tokens written.
     pub written: String,
     /// The cost, as far as prices are known.
     pub cost: Option<String>,

@@ -32,8 +32,6 @@
 //! The front matter is YAML that every reader of such documents accepts: a fixed set of lines whose values are plain
 //! words or JSON, which is a subset of YAML. So no YAML library is needed for writing or reading it.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +40,7 @@ use serde_json::Value;
 use super::id::EntryId;
 use super::owner::Owner;
 use crate::chat_key::ChatKey;
+use crate::names::string_enum;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
 /// Maximum number of characters of a text that a person gives.
@@ -53,15 +52,12 @@ pub const MAX_EARLIER_FORMS: usize = 3;
 /// A fact worth keeping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Type of the entry.
     pub kind: EntryKind,
-    /// Owner of the entry.
     pub owner: Owner,
     /// The part of a history in which it was found.
     pub source: Option<Source>,
     /// Time at which it was first stored.
     pub created: Timestamp,
-    /// Time of the last correction.
     pub updated: Option<Timestamp>,
     /// Outside tools, as `<server>/<tool>`, whose results the model had read when it saved or changed the entry, and
     /// which may have induced it to. A correction by a person clears the list.
@@ -83,9 +79,7 @@ pub struct EarlierForm {
     /// Type of the entry at that time.
     #[serde(rename = "type")]
     pub kind: EntryKind,
-    /// The text.
     pub text: String,
-    /// Time of the correction.
     pub until: Timestamp,
 }
 
@@ -94,7 +88,6 @@ pub struct EarlierForm {
 pub struct StoredEntry {
     /// Position in order of creation among all entries that the owner ever had, from 1. Never reused.
     pub number: u32,
-    /// The entry.
     pub entry: Entry,
 }
 
@@ -122,20 +115,6 @@ pub enum EntryKind {
 }
 
 impl EntryKind {
-    /// All types.
-    pub const ALL: [Self; 5] = [Self::Fact, Self::Preference, Self::Decision, Self::Task, Self::Note];
-
-    /// Returns the name of the type.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Fact => "fact",
-            Self::Preference => "preference",
-            Self::Decision => "decision",
-            Self::Task => "task",
-            Self::Note => "note",
-        }
-    }
-
     /// Returns the time for which an entry of this type stays valid after its last date; `None` is for ever.
     ///
     /// A task that nobody has spoken of for a quarter is done or dropped, and a note is what fits no lasting type. Facts,
@@ -150,15 +129,13 @@ impl EntryKind {
 
     /// Returns the type with this name, in any case.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name.trim()))
+        Self::ALL.iter().copied().find(|kind| kind.as_str().eq_ignore_ascii_case(name.trim()))
     }
 }
 
-impl fmt::Display for EntryKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+string_enum!(EntryKind {
+    Fact => "fact", Preference => "preference", Decision => "decision", Task => "task", Note => "note",
+});
 
 /// The part of a history in which an entry was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,11 +144,8 @@ pub struct Source {
     /// Id of the Session: `<SessionId of the ChatKey>-<time of its first message, epoch milliseconds>`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// The chat.
     pub chat: ChatKey,
-    /// The id of the first message.
     pub from_id: MessageId,
-    /// The id of the last message.
     pub to_id: MessageId,
     /// Key of the first message.
     pub from: SortKey,
@@ -197,9 +171,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Passage {
-    /// The id of the first message.
     pub from_id: MessageId,
-    /// The id of the last message.
     pub to_id: MessageId,
     /// Key of the first message.
     pub from: SortKey,
@@ -210,10 +182,8 @@ pub struct Passage {
 /// A document is not a valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EntryError {
-    /// It does not start with front matter between two lines of `---`.
     #[error("the document does not start with front matter between two lines of '---'")]
     NoFrontMatter,
-    /// A required line of the front matter is missing or invalid.
     #[error("the front matter has no valid '{0}'")]
     Field(&'static str),
 }
@@ -257,7 +227,6 @@ impl Entry {
         format!("---\n{}\n---\n\n{}\n", lines.join("\n"), self.text)
     }
 
-    /// Parses a document.
     pub fn parse(document: &str) -> Result<Self, EntryError> {
         let (front_matter, text) = split(document).and_then(Result::ok).ok_or(EntryError::NoFrontMatter)?;
         let value = |key: &str| front_matter.iter().find(|(name, _)| name == key).map(|(_, value)| value);
@@ -309,22 +278,17 @@ pub struct Correction {
 /// A text is not valid as the text of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CorrectionError {
-    /// It is blank.
     #[error("the text is blank; to forget an entry, delete it")]
     Blank,
-    /// It is longer than [`MAX_TEXT_CHARS`].
     #[error("the text has {0} characters, more than the maximum of {MAX_TEXT_CHARS}")]
     TooLong(usize),
-    /// The front matter starts with `---` but does not end.
     #[error("the front matter does not end with a line of '---'")]
     OpenFrontMatter,
-    /// The `type` in the front matter is unknown.
     #[error("the type must be fact, preference, decision, task or note")]
     UnknownType,
 }
 
 impl Correction {
-    /// Creates a correction from a text.
     pub fn of_text(text: &str) -> Result<Self, CorrectionError> {
         let text = clean(text);
         match text.chars().count() {
@@ -398,14 +362,6 @@ fn quoted(text: &str) -> String {
 
 fn unquoted(value: &str) -> String {
     serde_json::from_str(value).unwrap_or_else(|_| value.to_owned())
-}
-
-impl FromStr for Entry {
-    type Err = EntryError;
-
-    fn from_str(document: &str) -> Result<Self, EntryError> {
-        Self::parse(document)
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use aws_lc_rs::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
+use crate::names::text_of;
 use crate::sort_key::{MessageId, Timestamp};
 
 /// Longest id, in bytes.
@@ -12,9 +13,7 @@ pub const MAX_ID_BYTES: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Due {
-    /// The schedule.
     pub id: ScheduleId,
-    /// Its date.
     pub at: Timestamp,
     /// Id of the person's message that it is sent to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -30,23 +29,18 @@ impl Due {
 
 /// Id of a schedule: 1 to 64 letters, digits, `-` and `_` of ASCII.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct ScheduleId(String);
 
 impl ScheduleId {
-    /// The rule, for errors.
     pub const RULE: &str = "must be 1 to 64 letters, digits, \"-\" and \"_\" of ASCII";
 
     /// Returns an id that comes from `text` alone: six hexadecimal digits.
     pub fn of(text: &str) -> Self {
         Self(hex::encode(&digest(&SHA256, text.as_bytes()).as_ref()[..3]))
     }
-
-    /// Returns the id.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
+text_of!(ScheduleId);
 
 impl TryFrom<String> for ScheduleId {
     type Error = &'static str;
@@ -55,12 +49,6 @@ impl TryFrom<String> for ScheduleId {
         let is_valid = (1..=MAX_ID_BYTES).contains(&id.len())
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         if is_valid { Ok(Self(id)) } else { Err(Self::RULE) }
-    }
-}
-
-impl From<ScheduleId> for String {
-    fn from(id: ScheduleId) -> Self {
-        id.0
     }
 }
 

@@ -15,10 +15,127 @@ use crate::time_zone::TimeZone;
 pub struct En;
 
 impl Texts for En {
+    texts! {
+        commands() => "Commands:";
+        colon() => ": ";
+        comma() => ", ";
+        full_stop() => ". ";
+        welcome() => "Hello! Write to me and I will answer.";
+        answer_this() => "Answer this";
+        ask() => "ask a question";
+        unknown_command() =>
+            "I do not know this command. Whoever runs me can register mine by 'annals setup'.";
+        did_not_work() => "This did not work. Please try again.";
+        not_allowed() => "You may not use this bot here. Whoever runs it can let you in.";
+
+        new_conversation() => "New conversation. What is on your mind?";
+        started_over() => "Done: we start over. Earlier messages are no longer in view.";
+        stopped() => "Stopped.";
+        nothing_to_stop() => "Nothing is being answered at the moment.";
+
+        no_answer() =>
+            "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+        not_compacted() =>
+            "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has changed. Please try \
+             again later.";
+        unfinished() =>
+            "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+        stopped_unanswered() => "Stopped before there was an answer.";
+        stopped_here() => "(Stopped here.)";
+        still_answering() =>
+            "The answer is still being made: resume the stream, or load the conversation later.";
+        answered_anew() => "The answer broke off and was made again: load the conversation to see it.";
+        chat_forgotten() => "The chat was forgotten.";
+        taken_over() => "An operator has taken this chat over.";
+        handed_back() => "The operator has handed this chat back.";
+
+        reminder(text: &str) => "⏰ {text}";
+        reminders(list: &str) => "To come:\n{list}\n\n`/remind cancel` and a code cancels one.";
+        no_reminders() =>
+            "Nothing is to come. To be told something at a time: `/remind tomorrow 9:00 call Bo`.";
+        reminder_cancelled(id: &str) => "`{id}` will not come, or there was none.";
+        how_to_remind() =>
+            "I cannot read a date and a text in that. Examples: `/remind 9:00 tea`, `/remind tomorrow 9:00 call Bo`, \
+             `/remind in 20 minutes the oven`, `/remind 2026-12-01 9:00 rent`, `/remind every weekday 9:15 stand-up`.";
+        date_is_past() => "That date is past, or more than five years away.";
+        too_many_reminders(most: usize) =>
+            "This chat has {most} already. Cancel one first: `/remind` lists them.";
+        late_text(text: &str, date: &str) => "{text}\n\n(This is late: it was due at {date}.)";
+
+        may_i_call(tool: &str) => "May I call `{tool}` with this?";
+        characters_left_out(count: usize) => "[{count} characters are not shown]";
+        admins_must_approve() => "Only an administrator of this bot can approve it.";
+        not_yours() => "Only the person who asked, or an administrator, can answer this.";
+        admins_only() => "Only an administrator of this bot can answer this.";
+        nothing_to_approve() => "Nothing waits for an approval here.";
+        request_is_over() => "This request is no longer open.";
+        which_number(list: &str) => "Which one? Say /approve or /deny and its number, or all:\n{list}";
+        which_code(list: &str) => "Which one? Say /approve or /deny and its code:\n{list}";
+
+        nothing_up_to(number: u32) => "There is nothing up to number {number}. /memory lists the newest.";
+        older_entries(number: u32) => "Older ones: /memory {number}";
+        how_to_forget() => "To forget one: /forget and its number";
+        own_changes() => "What I changed or forgot myself, as it was:";
+        how_to_undo() => "To bring one back: /memory undo and its number";
+        which_to_forget() =>
+            "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
+        which_to_undo() =>
+            "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2.";
+        memory_is_off() =>
+            "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still deletes \
+             what there is.";
+        no_memory_here() => "What is said here is not kept in memory.";
+        undone(number: u32, text: &str) => "Undone. Number {number} says again: {text}";
+        forgotten(number: u32) => "Forgotten: number {number}.";
+
+        spending_is_cut(messages: usize) => "Only the newest {messages} messages are counted.";
+
+        time_zone_set(zone: TimeZone) => "Your time zone is {zone} now.";
+        time_zone_of_all(zone: TimeZone) =>
+            "The time zone here is {zone}. Your own is for direct chats with me: use /timezone there.";
+
+        link_not_here() => "This works in a direct chat with me only.";
+        links_are_off() => "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user.";
+        link_code(code: &str) =>
+            "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other channel. \
+             Nothing is linked before you have confirmed it in both chats. Tell the code to nobody.";
+        wrong_code() =>
+            "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
+        too_many_wrong_codes() => "That were too many wrong codes. Try again in an hour.";
+        own_code() => "This code is for your other channel: enter it there.";
+        code_of(first: &str) =>
+            "This is the code of {first}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
+             somebody gave you this code, say /link no.";
+        confirm_there(first: &str) =>
+            "Now say /link where you got the code, that is as {first}: I tell you there who asks, and you confirm. Nothing \
+             is linked before.";
+        code_entered(second: &str) =>
+            "Your code was entered by {second}, who asks to be linked with you: to share this conversation and all that I \
+             remember of you. If that is you, say /link yes. If not, say /link no.";
+        nothing_to_confirm() =>
+            "There is nothing to confirm here. /link gives a code for your other channel.";
+        nobody_entered_code() =>
+            "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, and then /link yes.";
+        link_cancelled() => "Nothing is linked, and the code is no longer valid.";
+        linked() =>
+            "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay where they \
+             are, and I know a summary of them. /unlink separates the channels again.";
+        too_many_identities(most: usize) => "Not linked: a person may have at most {most} identities.";
+        unlinked() => "Separated: each channel has its own conversation and memory again.";
+        not_linked() => "This channel is not linked to another. /link links one.";
+        linked_by_operator() =>
+            "Whoever runs this bot has linked this channel, and only they can separate it.";
+
+        call_failed(tool: &str, error: &str) => "{tool} failed: {error}";
+        call_denied(tool: &str) => "{tool} was not allowed";
+        call_waits(tool: &str, id: &str) =>
+            "{tool} waits for approval: annals chat '/approve {id}', or /deny";
+        in_room(room: &str, person: &str) => "room {room}, as {person}";
+    }
+
     fn discord_locales(&self) -> &'static [&'static str] {
         &[]
     }
-
     fn command(&self, name: CommandName) -> (&'static str, &'static str) {
         match name {
             CommandName::New => {
@@ -50,21 +167,6 @@ impl Texts for En {
             CommandName::Help => ("/help", "show this list"),
         }
     }
-    fn commands(&self) -> &'static str {
-        "Commands:"
-    }
-    fn colon(&self) -> &'static str {
-        ": "
-    }
-    fn comma(&self) -> &'static str {
-        ", "
-    }
-    fn full_stop(&self) -> &'static str {
-        ". "
-    }
-    fn welcome(&self) -> &'static str {
-        "Hello! Write to me and I will answer."
-    }
     fn option(&self, option: CommandOption) -> &'static str {
         match option {
             CommandOption::Prompt => "your question",
@@ -81,34 +183,6 @@ impl Texts for En {
             CommandOption::Reminder => "date and text, such as: tomorrow 9:00 call Bo",
         }
     }
-    fn answer_this(&self) -> &'static str {
-        "Answer this"
-    }
-    fn ask(&self) -> &'static str {
-        "ask a question"
-    }
-    fn unknown_command(&self) -> &'static str {
-        "I do not know this command. Whoever runs me can register mine by 'annals setup'."
-    }
-    fn did_not_work(&self) -> &'static str {
-        "This did not work. Please try again."
-    }
-    fn not_allowed(&self) -> &'static str {
-        "You may not use this bot here. Whoever runs it can let you in."
-    }
-
-    fn new_conversation(&self) -> &'static str {
-        "New conversation. What is on your mind?"
-    }
-    fn started_over(&self) -> &'static str {
-        "Done: we start over. Earlier messages are no longer in view."
-    }
-    fn stopped(&self) -> &'static str {
-        "Stopped."
-    }
-    fn nothing_to_stop(&self) -> &'static str {
-        "Nothing is being answered at the moment."
-    }
     fn compacted(&self, counted: u32, kept: usize) -> String {
         match counted {
             0 => format!(
@@ -122,67 +196,9 @@ impl Texts for En {
             }
         }
     }
-
-    fn no_answer(&self) -> &'static str {
-        "Sorry, I could not answer that: the model is not available at the moment. Please ask again later."
-    }
-    fn not_compacted(&self) -> &'static str {
-        "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has changed. Please try \
-         again later."
-    }
-    fn unfinished(&self) -> &'static str {
-        "Sorry, I could not finish this: the model is not available at the moment. Please ask again later."
-    }
-    fn stopped_unanswered(&self) -> &'static str {
-        "Stopped before there was an answer."
-    }
-    fn stopped_here(&self) -> &'static str {
-        "(Stopped here.)"
-    }
-    fn still_answering(&self) -> &'static str {
-        "The answer is still being made: resume the stream, or load the conversation later."
-    }
-    fn answered_anew(&self) -> &'static str {
-        "The answer broke off and was made again: load the conversation to see it."
-    }
-    fn chat_forgotten(&self) -> &'static str {
-        "The chat was forgotten."
-    }
-    fn taken_over(&self) -> &'static str {
-        "An operator has taken this chat over."
-    }
-    fn handed_back(&self) -> &'static str {
-        "The operator has handed this chat back."
-    }
-
-    fn reminder(&self, text: &str) -> String {
-        format!("⏰ {text}")
-    }
     fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String {
         let again = repeats.map_or(String::new(), |pattern| format!(", and again by `{pattern}`"));
         format!("I will say on {date}{again}: {text}\n\n`/remind cancel {id}` cancels it.")
-    }
-    fn reminders(&self, list: &str) -> String {
-        format!("To come:\n{list}\n\n`/remind cancel` and a code cancels one.")
-    }
-    fn no_reminders(&self) -> &'static str {
-        "Nothing is to come. To be told something at a time: `/remind tomorrow 9:00 call Bo`."
-    }
-    fn reminder_cancelled(&self, id: &str) -> String {
-        format!("`{id}` will not come, or there was none.")
-    }
-    fn how_to_remind(&self) -> &'static str {
-        "I cannot read a date and a text in that. Examples: `/remind 9:00 tea`, `/remind tomorrow 9:00 call Bo`, \
-         `/remind in 20 minutes the oven`, `/remind 2026-12-01 9:00 rent`, `/remind every weekday 9:15 stand-up`."
-    }
-    fn date_is_past(&self) -> &'static str {
-        "That date is past, or more than five years away."
-    }
-    fn too_many_reminders(&self, most: usize) -> String {
-        format!("This chat has {most} already. Cancel one first: `/remind` lists them.")
-    }
-    fn late_text(&self, text: &str, date: &str) -> String {
-        format!("{text}\n\n(This is late: it was due at {date}.)")
     }
     fn scheduled_prompt(&self, prompt: &str, date: &str, late_at: Option<&str>) -> String {
         match late_at {
@@ -192,7 +208,6 @@ impl Texts for En {
             }
         }
     }
-
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
         let told = groups.iter().map(|FilesNotShown { why, named, more }| {
             let others = if *more > 0 { format!("; and {more} more") } else { String::new() };
@@ -217,16 +232,6 @@ impl Texts for En {
     fn file_kind(&self, kind: &str) -> String {
         kind.to_owned()
     }
-
-    fn may_i_call(&self, tool: &str) -> String {
-        format!("May I call `{tool}` with this?")
-    }
-    fn characters_left_out(&self, count: usize) -> String {
-        format!("[{count} characters are not shown]")
-    }
-    fn admins_must_approve(&self) -> &'static str {
-        "Only an administrator of this bot can approve it."
-    }
     fn how_to_answer(&self, numbered: bool) -> &'static str {
         if numbered {
             "Answer with /approve or /deny and the number, and why if you like."
@@ -245,31 +250,12 @@ impl Texts for En {
         let others = if missing == 1 { "1 more person".into() } else { format!("{missing} more people") };
         format!("Recorded. {tool} also needs the approval of {others} who asked, or of an administrator.")
     }
-    fn not_yours(&self) -> &'static str {
-        "Only the person who asked, or an administrator, can answer this."
-    }
-    fn admins_only(&self) -> &'static str {
-        "Only an administrator of this bot can answer this."
-    }
-    fn nothing_to_approve(&self) -> &'static str {
-        "Nothing waits for an approval here."
-    }
-    fn request_is_over(&self) -> &'static str {
-        "This request is no longer open."
-    }
-    fn which_number(&self, list: &str) -> String {
-        format!("Which one? Say /approve or /deny and its number, or all:\n{list}")
-    }
-    fn which_code(&self, list: &str) -> String {
-        format!("Which one? Say /approve or /deny and its code:\n{list}")
-    }
     fn request_again(&self, question: &str, commands: &[String]) -> String {
         let commands = commands.join(" or ");
         format!(
             "This waits, and something else was said since:\n\n{question}\n\nSay {commands}, or /deny with the code."
         )
     }
-
     fn remembered(&self, of: Whose) -> &'static str {
         match of {
             Whose::Yours => "What I remember about you:",
@@ -281,9 +267,6 @@ impl Texts for En {
             Whose::Yours => "I remember nothing about you yet.",
             Whose::Chats => "I remember nothing about this group yet.",
         }
-    }
-    fn nothing_up_to(&self, number: u32) -> String {
-        format!("There is nothing up to number {number}. /memory lists the newest.")
     }
     fn entry(&self, entry: &EntryDescription<'_>) -> String {
         let EntryDescription { text, kind, said, day, until, is_pending, tools } = entry;
@@ -297,47 +280,15 @@ impl Texts for En {
         let outside = tools.map(|tools| format!("; saved after reading {tools}")).unwrap_or_default();
         format!("{text} ({kind}; {said}{day}{until}{pending}{outside})")
     }
-    fn older_entries(&self, number: u32) -> String {
-        format!("Older ones: /memory {number}")
-    }
-    fn how_to_forget(&self) -> &'static str {
-        "To forget one: /forget and its number"
-    }
-    fn own_changes(&self) -> &'static str {
-        "What I changed or forgot myself, as it was:"
-    }
     fn own_change(&self, forgotten: bool, text: &str) -> String {
         format!("I {}: {text}", if forgotten { "forgot" } else { "changed" })
-    }
-    fn how_to_undo(&self) -> &'static str {
-        "To bring one back: /memory undo and its number"
-    }
-    fn which_to_forget(&self) -> &'static str {
-        "Which one? Say /forget and its number in the list of /memory, such as /forget 2."
-    }
-    fn which_to_undo(&self) -> &'static str {
-        "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2."
-    }
-    fn memory_is_off(&self) -> &'static str {
-        "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still deletes \
-         what there is."
-    }
-    fn no_memory_here(&self) -> &'static str {
-        "What is said here is not kept in memory."
-    }
-    fn undone(&self, number: u32, text: &str) -> String {
-        format!("Undone. Number {number} says again: {text}")
     }
     fn nothing_to_undo(&self, number: u32) -> String {
         format!("There is nothing to undo for number {number}. {}", self.which_to_undo())
     }
-    fn forgotten(&self, number: u32) -> String {
-        format!("Forgotten: number {number}.")
-    }
     fn no_such_entry(&self, number: u32) -> String {
         format!("There is no number {number} in the list of /memory. {}", self.which_to_forget())
     }
-
     fn spent_today(&self, by: Whose, spent: &Spending) -> String {
         match by {
             Whose::Chats => format!("This conversation today: {}", shown(spent)),
@@ -366,63 +317,13 @@ impl Texts for En {
         };
         format!("Today's limit for {whose}: {} of {} left", number(quota.left()), amount(quota.limit))
     }
-    fn spending_is_cut(&self, messages: usize) -> String {
-        format!("Only the newest {messages} messages are counted.")
-    }
-
     fn time_zone(&self, zone: TimeZone, is_own: bool) -> String {
         let whose = if is_own { "Your time zone is" } else { "You have not chosen a time zone. Yours is" };
         format!("{whose} {zone}. To change it: /timezone and a name such as Asia/Shanghai")
     }
-    fn time_zone_set(&self, zone: TimeZone) -> String {
-        format!("Your time zone is {zone} now.")
-    }
     fn no_such_time_zone(&self, similar: Option<TimeZone>) -> String {
         let similar = similar.map(|zone| format!(" Did you mean {zone}?")).unwrap_or_default();
         format!("I do not know this time zone.{similar} Names are like Asia/Shanghai or Europe/Berlin.")
-    }
-    fn time_zone_of_all(&self, zone: TimeZone) -> String {
-        format!("The time zone here is {zone}. Your own is for direct chats with me: use /timezone there.")
-    }
-
-    fn link_not_here(&self) -> &'static str {
-        "This works in a direct chat with me only."
-    }
-    fn links_are_off(&self) -> &'static str {
-        "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user."
-    }
-    fn link_code(&self, code: &str) -> String {
-        format!(
-            "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other channel. \
-             Nothing is linked before you have confirmed it in both chats. Tell the code to nobody."
-        )
-    }
-    fn wrong_code(&self) -> &'static str {
-        "This code is wrong, was used, or is too old. /link in your other channel gives a new one."
-    }
-    fn too_many_wrong_codes(&self) -> &'static str {
-        "That were too many wrong codes. Try again in an hour."
-    }
-    fn own_code(&self) -> &'static str {
-        "This code is for your other channel: enter it there."
-    }
-    fn code_of(&self, first: &str) -> String {
-        format!(
-            "This is the code of {first}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
-             somebody gave you this code, say /link no."
-        )
-    }
-    fn confirm_there(&self, first: &str) -> String {
-        format!(
-            "Now say /link where you got the code, that is as {first}: I tell you there who asks, and you confirm. Nothing \
-             is linked before."
-        )
-    }
-    fn code_entered(&self, second: &str) -> String {
-        format!(
-            "Your code was entered by {second}, who asks to be linked with you: to share this conversation and all that I \
-             remember of you. If that is you, say /link yes. If not, say /link no."
-        )
     }
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String {
         let channel = match channel {
@@ -436,32 +337,6 @@ impl Texts for En {
         let name = name.map(|name| format!(", called “{name}” there")).unwrap_or_default();
         format!("{identity} on {channel}{name}")
     }
-    fn nothing_to_confirm(&self) -> &'static str {
-        "There is nothing to confirm here. /link gives a code for your other channel."
-    }
-    fn nobody_entered_code(&self) -> &'static str {
-        "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, and then /link yes."
-    }
-    fn link_cancelled(&self) -> &'static str {
-        "Nothing is linked, and the code is no longer valid."
-    }
-    fn linked(&self) -> &'static str {
-        "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay where they \
-         are, and I know a summary of them. /unlink separates the channels again."
-    }
-    fn too_many_identities(&self, most: usize) -> String {
-        format!("Not linked: a person may have at most {most} identities.")
-    }
-    fn unlinked(&self) -> &'static str {
-        "Separated: each channel has its own conversation and memory again."
-    }
-    fn not_linked(&self) -> &'static str {
-        "This channel is not linked to another. /link links one."
-    }
-    fn linked_by_operator(&self) -> &'static str {
-        "Whoever runs this bot has linked this channel, and only they can separate it."
-    }
-
     fn terminal(&self, text: TerminalText) -> &'static str {
         match text {
             TerminalText::Welcome => "/help lists the commands, Ctrl-D leaves.",
@@ -498,20 +373,8 @@ impl Texts for En {
         };
         format!("There is no command {name}: {hint} Nothing was sent.")
     }
-    fn call_failed(&self, tool: &str, error: &str) -> String {
-        format!("{tool} failed: {error}")
-    }
-    fn call_denied(&self, tool: &str) -> String {
-        format!("{tool} was not allowed")
-    }
-    fn call_waits(&self, tool: &str, id: &str) -> String {
-        format!("{tool} waits for approval: annals chat '/approve {id}', or /deny")
-    }
     fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String {
         format!("file {}, {media_type}, {url}", name.unwrap_or("without a name"))
-    }
-    fn in_room(&self, room: &str, person: &str) -> String {
-        format!("room {room}, as {person}")
     }
 }
 

@@ -167,7 +167,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
     ] {
         add!(limit_reached(&quota, words), limit_near(&quota), limit_left(&quota));
     }
-    for kind in EntryKind::ALL {
+    for &kind in EntryKind::ALL {
         let plain = EntryDescription {
             text: words,
             kind,

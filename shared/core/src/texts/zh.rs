@@ -16,10 +16,103 @@ use crate::time_zone::TimeZone;
 pub struct Zh;
 
 impl Texts for Zh {
+    texts! {
+        commands() => "命令：";
+        colon() => "：";
+        comma() => "，";
+        full_stop() => "。";
+        welcome() => "你好！给我发消息，我会回答你。";
+        ask() => "提一个问题";
+        answer_this() => "回答这条消息";
+        unknown_command() => "我不认识这个命令。机器人的管理者可以用 annals setup 注册我的命令。";
+        did_not_work() => "操作没有成功，请再试一次。";
+        not_allowed() => "你不能在这里使用这个机器人。请联系机器人的管理者开通。";
+
+        new_conversation() => "新对话已开始。想聊点什么？";
+        started_over() => "好的，我们重新开始。我不再参考此前的消息。";
+        stopped() => "已停止。";
+        nothing_to_stop() => "现在没有正在进行的回答。";
+
+        no_answer() => "抱歉，模型暂时不可用，我没能回答这个问题。请稍后再问一次。";
+        not_compacted() => "抱歉，模型没有给出可用的摘要，对话没能整理。内容没有任何变化，请稍后再试。";
+        unfinished() => "抱歉，模型暂时不可用，我没能完成这次回答。请稍后再问一次。";
+        stopped_unanswered() => "还没有开始回答就停止了。";
+        stopped_here() => "（已在此停止。）";
+        still_answering() => "回答还在生成：请稍后重新加载对话。";
+        answered_anew() => "回答中断后重新生成了：请重新加载对话查看。";
+        chat_forgotten() => "这个聊天已被删除。";
+        taken_over() => "这个聊天已由人工接管。";
+        handed_back() => "人工已把这个聊天交还给机器人。";
+
+        reminder(text: &str) => "⏰ 提醒：{text}";
+        reminders(list: &str) => "待办提醒：\n{list}\n\n发送 `/remind cancel` 加代码可以取消一条。";
+        no_reminders() => "没有待办提醒。添加一条：`/remind 明天9点 开会`。";
+        reminder_cancelled(id: &str) => "`{id}` 不会再提醒，或者本来就没有。";
+        how_to_remind() =>
+            "没有看懂时间和内容。例如：`/remind 9点 喝水`、`/remind 明天9:30 开会`、`/remind 20分钟后 关火`、\
+             `/remind 2026-12-01 9:00 交租`、`/remind 工作日9:15 站会`。";
+        date_is_past() => "这个时间已经过去，或者在五年以后。";
+        too_many_reminders(most: usize) => "这个对话已经有 {most} 条提醒。请先取消一条：`/remind` 会列出全部。";
+        late_text(text: &str, date: &str) => "{text}\n\n（这条消息晚了：原定时间是 {date}。）";
+
+        may_i_call(tool: &str) => "可以用以下参数调用 `{tool}` 吗？";
+        characters_left_out(count: usize) => "[略去 {count} 个字符]";
+        admins_must_approve() => "只有机器人的管理员可以批准。";
+        approval_recorded(tool: &str, missing: usize) => "已记录。{tool} 还需要另外 {missing} 位提问者批准，或由一位管理员批准。";
+        not_yours() => "只有提问者或管理员可以答复这个请求。";
+        admins_only() => "只有机器人的管理员可以答复这个请求。";
+        nothing_to_approve() => "这里没有等待批准的请求。";
+        request_is_over() => "这个请求已经失效。";
+        which_number(list: &str) => "是哪一个？请回复 /approve 或 /deny 加编号，或者加 all（全部）：\n{list}";
+        which_code(list: &str) => "是哪一个？请回复 /approve 或 /deny 加代码：\n{list}";
+
+        nothing_up_to(number: u32) => "编号 {number} 及之前没有内容。/memory 会列出最新的。";
+        older_entries(number: u32) => "更早的：/memory {number}";
+        how_to_forget() => "要忘掉某一条：/forget 加编号";
+        own_changes() => "我自己改动或忘掉的内容，原来是：";
+        how_to_undo() => "要恢复某一条：/memory undo 加编号";
+        which_to_forget() => "要忘掉哪一条？请发送 /forget 加 /memory 列表中的编号，例如 /forget 2。";
+        which_to_undo() => "/memory 会列出可以撤销的改动：请发送 /memory undo 加编号，例如 /memory undo 2。";
+        memory_is_off() => "记忆已关闭：我不会保存我们对话中的内容，也不会使用此前保存的内容。/forget 仍然可以删除已有的内容。";
+        no_memory_here() => "这里的对话不会保存到记忆中。";
+        undone(number: u32, text: &str) => "已撤销。编号 {number} 恢复为：{text}";
+        forgotten(number: u32) => "已忘掉编号 {number}。";
+
+        spending_is_cut(messages: usize) => "只统计了最新的 {messages} 条消息。";
+
+        time_zone_set(zone: TimeZone) => "你的时区现在是 {zone}。";
+        time_zone_of_all(zone: TimeZone) => "这里的时区是 {zone}。你自己的时区用于和我的私聊：请在那里使用 /timezone。";
+
+        link_not_here() => "只有在与我的私聊中才能这样做。";
+        links_are_off() => "关联功能没有开启。机器人的管理者可以设置 DM_SCOPE=user 来开启。";
+        link_code(code: &str) =>
+            "你的关联码是 {code}。请在十分钟内，到另一个渠道与我的私聊中发送 /link {code}。在两边都确认之前，不会建立关联。请不要把关联码告诉任何人。";
+        wrong_code() => "这个关联码不正确、已经用过，或者已经过期。在另一个渠道发送 /link 可以得到新的。";
+        too_many_wrong_codes() => "输错的次数太多了，请一小时后再试。";
+        own_code() => "这个关联码是给另一个渠道用的：请在那里输入。";
+        code_of(first: &str) =>
+            "这是 {first} 的关联码。如果那是你，请在这里发送 /link yes，我会再到那边确认。如果不是你，或者关联码是别人给你的，请发送 /link no。";
+        confirm_there(first: &str) => "现在请回到得到关联码的地方，也就是 {first}，发送 /link：我会在那里告诉你是谁在请求，由你确认。在此之前不会建立关联。";
+        code_entered(second: &str) =>
+            "{second} 输入了你的关联码，请求与你关联，共用这个对话以及我记得的关于你的一切。如果那是你，请发送 /link yes；如果不是，请发送 /link no。";
+        nothing_to_confirm() => "这里没有需要确认的关联。发送 /link 可以得到给另一个渠道用的关联码。";
+        nobody_entered_code() => "还没有人输入你的关联码并确认。请在另一个渠道发送 /link 加关联码，然后发送 /link yes。";
+        link_cancelled() => "没有建立关联，关联码也已失效。";
+        linked() => "关联成功：你在这里和那边与我共用同一个对话和同一份记忆。此前的消息留在原处，我知道它们的摘要。/unlink 可以解除关联。";
+        too_many_identities(most: usize) => "没有关联：一个人最多可以有 {most} 个身份。";
+        unlinked() => "已解除关联：每个渠道重新有各自的对话和记忆。";
+        not_linked() => "这个渠道没有与其他渠道关联。发送 /link 可以关联。";
+        linked_by_operator() => "这个渠道的关联由机器人的管理者设置，只有他们可以解除。";
+
+        call_failed(tool: &str, error: &str) => "{tool} 失败：{error}";
+        call_denied(tool: &str) => "{tool} 未获允许";
+        call_waits(tool: &str, id: &str) => "{tool} 等待批准：annals chat '/approve {id}'，或者 /deny";
+        in_room(room: &str, person: &str) => "房间 {room}，身份 {person}";
+    }
+
     fn discord_locales(&self) -> &'static [&'static str] {
         &["zh-CN", "zh-TW"]
     }
-
     fn command(&self, name: CommandName) -> (&'static str, &'static str) {
         match name {
             CommandName::New => ("/new [消息]", "开始新对话，可以直接带上第一条消息"),
@@ -40,21 +133,6 @@ impl Texts for Zh {
             CommandName::Help => ("/help", "显示这份列表"),
         }
     }
-    fn commands(&self) -> &'static str {
-        "命令："
-    }
-    fn colon(&self) -> &'static str {
-        "："
-    }
-    fn comma(&self) -> &'static str {
-        "，"
-    }
-    fn full_stop(&self) -> &'static str {
-        "。"
-    }
-    fn welcome(&self) -> &'static str {
-        "你好！给我发消息，我会回答你。"
-    }
     fn option(&self, option: CommandOption) -> &'static str {
         match option {
             CommandOption::Prompt => "你的问题",
@@ -71,100 +149,15 @@ impl Texts for Zh {
             CommandOption::Reminder => "时间和内容，例如：明天9点 开会",
         }
     }
-    fn ask(&self) -> &'static str {
-        "提一个问题"
-    }
-    fn answer_this(&self) -> &'static str {
-        "回答这条消息"
-    }
-    fn unknown_command(&self) -> &'static str {
-        "我不认识这个命令。机器人的管理者可以用 annals setup 注册我的命令。"
-    }
-    fn did_not_work(&self) -> &'static str {
-        "操作没有成功，请再试一次。"
-    }
-    fn not_allowed(&self) -> &'static str {
-        "你不能在这里使用这个机器人。请联系机器人的管理者开通。"
-    }
-
-    fn new_conversation(&self) -> &'static str {
-        "新对话已开始。想聊点什么？"
-    }
-    fn started_over(&self) -> &'static str {
-        "好的，我们重新开始。我不再参考此前的消息。"
-    }
-    fn stopped(&self) -> &'static str {
-        "已停止。"
-    }
-    fn nothing_to_stop(&self) -> &'static str {
-        "现在没有正在进行的回答。"
-    }
     fn compacted(&self, counted: u32, kept: usize) -> String {
         match counted {
             0 => format!("没有可以整理的内容：最近 {kept} 条消息始终保持原样。"),
             n => format!("完成：{n} 条消息已整理成摘要，最近 {kept} 条保持原样。"),
         }
     }
-
-    fn no_answer(&self) -> &'static str {
-        "抱歉，模型暂时不可用，我没能回答这个问题。请稍后再问一次。"
-    }
-    fn not_compacted(&self) -> &'static str {
-        "抱歉，模型没有给出可用的摘要，对话没能整理。内容没有任何变化，请稍后再试。"
-    }
-    fn unfinished(&self) -> &'static str {
-        "抱歉，模型暂时不可用，我没能完成这次回答。请稍后再问一次。"
-    }
-    fn stopped_unanswered(&self) -> &'static str {
-        "还没有开始回答就停止了。"
-    }
-    fn stopped_here(&self) -> &'static str {
-        "（已在此停止。）"
-    }
-    fn still_answering(&self) -> &'static str {
-        "回答还在生成：请稍后重新加载对话。"
-    }
-    fn answered_anew(&self) -> &'static str {
-        "回答中断后重新生成了：请重新加载对话查看。"
-    }
-    fn chat_forgotten(&self) -> &'static str {
-        "这个聊天已被删除。"
-    }
-    fn taken_over(&self) -> &'static str {
-        "这个聊天已由人工接管。"
-    }
-    fn handed_back(&self) -> &'static str {
-        "人工已把这个聊天交还给机器人。"
-    }
-
-    fn reminder(&self, text: &str) -> String {
-        format!("⏰ 提醒：{text}")
-    }
     fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String {
         let again = repeats.map_or(String::new(), |pattern| format!("，之后按 `{pattern}` 重复"));
         format!("我会在 {date} 提醒{again}：{text}\n\n发送 `/remind cancel {id}` 可以取消。")
-    }
-    fn reminders(&self, list: &str) -> String {
-        format!("待办提醒：\n{list}\n\n发送 `/remind cancel` 加代码可以取消一条。")
-    }
-    fn no_reminders(&self) -> &'static str {
-        "没有待办提醒。添加一条：`/remind 明天9点 开会`。"
-    }
-    fn reminder_cancelled(&self, id: &str) -> String {
-        format!("`{id}` 不会再提醒，或者本来就没有。")
-    }
-    fn how_to_remind(&self) -> &'static str {
-        "没有看懂时间和内容。例如：`/remind 9点 喝水`、`/remind 明天9:30 开会`、`/remind 20分钟后 关火`、\
-         `/remind 2026-12-01 9:00 交租`、`/remind 工作日9:15 站会`。"
-    }
-    fn date_is_past(&self) -> &'static str {
-        "这个时间已经过去，或者在五年以后。"
-    }
-    fn too_many_reminders(&self, most: usize) -> String {
-        format!("这个对话已经有 {most} 条提醒。请先取消一条：`/remind` 会列出全部。")
-    }
-    fn late_text(&self, text: &str, date: &str) -> String {
-        format!("{text}\n\n（这条消息晚了：原定时间是 {date}。）")
     }
     fn scheduled_prompt(&self, prompt: &str, date: &str, late_at: Option<&str>) -> String {
         match late_at {
@@ -172,7 +165,6 @@ impl Texts for Zh {
             Some(now) => format!("[定时任务，{date}；晚了：现在是 {now}，回答时请说明]\n{prompt}"),
         }
     }
-
     fn files_not_shown(&self, groups: &[FilesNotShown]) -> String {
         let told = groups.iter().map(|FilesNotShown { why, named, more }| {
             let others = if *more > 0 { format!("；还有 {more} 个") } else { String::new() };
@@ -209,16 +201,6 @@ impl Texts for Zh {
         };
         kind.to_owned()
     }
-
-    fn may_i_call(&self, tool: &str) -> String {
-        format!("可以用以下参数调用 `{tool}` 吗？")
-    }
-    fn characters_left_out(&self, count: usize) -> String {
-        format!("[略去 {count} 个字符]")
-    }
-    fn admins_must_approve(&self) -> &'static str {
-        "只有机器人的管理员可以批准。"
-    }
     fn how_to_answer(&self, numbered: bool) -> &'static str {
         if numbered {
             "请回复 /approve 或 /deny 加编号，也可以写上理由。"
@@ -233,34 +215,12 @@ impl Texts for Zh {
         let word = if approved { "批准" } else { "拒绝" };
         format!("{}{word}：{tool}。", if already { "此前已" } else { "已" })
     }
-    fn approval_recorded(&self, tool: &str, missing: usize) -> String {
-        format!("已记录。{tool} 还需要另外 {missing} 位提问者批准，或由一位管理员批准。")
-    }
-    fn not_yours(&self) -> &'static str {
-        "只有提问者或管理员可以答复这个请求。"
-    }
-    fn admins_only(&self) -> &'static str {
-        "只有机器人的管理员可以答复这个请求。"
-    }
-    fn nothing_to_approve(&self) -> &'static str {
-        "这里没有等待批准的请求。"
-    }
-    fn request_is_over(&self) -> &'static str {
-        "这个请求已经失效。"
-    }
-    fn which_number(&self, list: &str) -> String {
-        format!("是哪一个？请回复 /approve 或 /deny 加编号，或者加 all（全部）：\n{list}")
-    }
-    fn which_code(&self, list: &str) -> String {
-        format!("是哪一个？请回复 /approve 或 /deny 加代码：\n{list}")
-    }
     fn request_again(&self, question: &str, commands: &[String]) -> String {
         let commands = commands.join(" 或 ");
         format!(
             "这个请求还在等待，之后又有了新的消息：\n\n{question}\n\n请回复 {commands}，或者 /deny 加代码。"
         )
     }
-
     fn remembered(&self, of: Whose) -> &'static str {
         match of {
             Whose::Yours => "我记得关于你的这些内容：",
@@ -272,9 +232,6 @@ impl Texts for Zh {
             Whose::Yours => "我还没有记住关于你的内容。",
             Whose::Chats => "我还没有记住关于这个群的内容。",
         }
-    }
-    fn nothing_up_to(&self, number: u32) -> String {
-        format!("编号 {number} 及之前没有内容。/memory 会列出最新的。")
     }
     fn entry(&self, entry: &EntryDescription<'_>) -> String {
         let EntryDescription { text, kind, said, day, until, is_pending, tools } = entry;
@@ -295,46 +252,15 @@ impl Texts for Zh {
         let outside = tools.map(|tools| format!("；读取 {tools} 之后保存")).unwrap_or_default();
         format!("{text}（{kind}；{said}{day}{until}{pending}{outside}）")
     }
-    fn older_entries(&self, number: u32) -> String {
-        format!("更早的：/memory {number}")
-    }
-    fn how_to_forget(&self) -> &'static str {
-        "要忘掉某一条：/forget 加编号"
-    }
-    fn own_changes(&self) -> &'static str {
-        "我自己改动或忘掉的内容，原来是："
-    }
     fn own_change(&self, forgotten: bool, text: &str) -> String {
         format!("{}：{text}", if forgotten { "忘掉了" } else { "改动了" })
-    }
-    fn how_to_undo(&self) -> &'static str {
-        "要恢复某一条：/memory undo 加编号"
-    }
-    fn which_to_forget(&self) -> &'static str {
-        "要忘掉哪一条？请发送 /forget 加 /memory 列表中的编号，例如 /forget 2。"
-    }
-    fn which_to_undo(&self) -> &'static str {
-        "/memory 会列出可以撤销的改动：请发送 /memory undo 加编号，例如 /memory undo 2。"
-    }
-    fn memory_is_off(&self) -> &'static str {
-        "记忆已关闭：我不会保存我们对话中的内容，也不会使用此前保存的内容。/forget 仍然可以删除已有的内容。"
-    }
-    fn no_memory_here(&self) -> &'static str {
-        "这里的对话不会保存到记忆中。"
-    }
-    fn undone(&self, number: u32, text: &str) -> String {
-        format!("已撤销。编号 {number} 恢复为：{text}")
     }
     fn nothing_to_undo(&self, number: u32) -> String {
         format!("编号 {number} 没有可以撤销的改动。{}", self.which_to_undo())
     }
-    fn forgotten(&self, number: u32) -> String {
-        format!("已忘掉编号 {number}。")
-    }
     fn no_such_entry(&self, number: u32) -> String {
         format!("/memory 的列表中没有编号 {number}。{}", self.which_to_forget())
     }
-
     fn spent_today(&self, by: Whose, spent: &Spending) -> String {
         match by {
             Whose::Chats => format!("这个对话今天：{}", shown(spent)),
@@ -359,59 +285,13 @@ impl Texts for Zh {
         let (whose, limit) = (whose_limit(quota.scope), amount(quota.limit));
         format!("{whose}今天的限额为 {limit}，还剩 {}", number(quota.left()))
     }
-    fn spending_is_cut(&self, messages: usize) -> String {
-        format!("只统计了最新的 {messages} 条消息。")
-    }
-
     fn time_zone(&self, zone: TimeZone, is_own: bool) -> String {
         let whose = if is_own { "你的时区是" } else { "你还没有选择时区，目前使用" };
         format!("{whose} {zone}。要更改：/timezone 加时区名，例如 Asia/Shanghai")
     }
-    fn time_zone_set(&self, zone: TimeZone) -> String {
-        format!("你的时区现在是 {zone}。")
-    }
     fn no_such_time_zone(&self, similar: Option<TimeZone>) -> String {
         let similar = similar.map(|zone| format!("你是指 {zone} 吗？")).unwrap_or_default();
         format!("没有这个时区。{similar}时区名的写法如 Asia/Shanghai 或 Europe/Berlin。")
-    }
-    fn time_zone_of_all(&self, zone: TimeZone) -> String {
-        format!("这里的时区是 {zone}。你自己的时区用于和我的私聊：请在那里使用 /timezone。")
-    }
-
-    fn link_not_here(&self) -> &'static str {
-        "只有在与我的私聊中才能这样做。"
-    }
-    fn links_are_off(&self) -> &'static str {
-        "关联功能没有开启。机器人的管理者可以设置 DM_SCOPE=user 来开启。"
-    }
-    fn link_code(&self, code: &str) -> String {
-        format!(
-            "你的关联码是 {code}。请在十分钟内，到另一个渠道与我的私聊中发送 /link {code}。在两边都确认之前，不会建立关联。请不要把关联码告诉任何人。"
-        )
-    }
-    fn wrong_code(&self) -> &'static str {
-        "这个关联码不正确、已经用过，或者已经过期。在另一个渠道发送 /link 可以得到新的。"
-    }
-    fn too_many_wrong_codes(&self) -> &'static str {
-        "输错的次数太多了，请一小时后再试。"
-    }
-    fn own_code(&self) -> &'static str {
-        "这个关联码是给另一个渠道用的：请在那里输入。"
-    }
-    fn code_of(&self, first: &str) -> String {
-        format!(
-            "这是 {first} 的关联码。如果那是你，请在这里发送 /link yes，我会再到那边确认。如果不是你，或者关联码是别人给你的，请发送 /link no。"
-        )
-    }
-    fn confirm_there(&self, first: &str) -> String {
-        format!(
-            "现在请回到得到关联码的地方，也就是 {first}，发送 /link：我会在那里告诉你是谁在请求，由你确认。在此之前不会建立关联。"
-        )
-    }
-    fn code_entered(&self, second: &str) -> String {
-        format!(
-            "{second} 输入了你的关联码，请求与你关联，共用这个对话以及我记得的关于你的一切。如果那是你，请发送 /link yes；如果不是，请发送 /link no。"
-        )
     }
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String {
         let channel = match channel {
@@ -425,31 +305,6 @@ impl Texts for Zh {
         let name = name.map(|name| format!("，在那里名为“{name}”")).unwrap_or_default();
         format!("{identity}（{channel}{name}）")
     }
-    fn nothing_to_confirm(&self) -> &'static str {
-        "这里没有需要确认的关联。发送 /link 可以得到给另一个渠道用的关联码。"
-    }
-    fn nobody_entered_code(&self) -> &'static str {
-        "还没有人输入你的关联码并确认。请在另一个渠道发送 /link 加关联码，然后发送 /link yes。"
-    }
-    fn link_cancelled(&self) -> &'static str {
-        "没有建立关联，关联码也已失效。"
-    }
-    fn linked(&self) -> &'static str {
-        "关联成功：你在这里和那边与我共用同一个对话和同一份记忆。此前的消息留在原处，我知道它们的摘要。/unlink 可以解除关联。"
-    }
-    fn too_many_identities(&self, most: usize) -> String {
-        format!("没有关联：一个人最多可以有 {most} 个身份。")
-    }
-    fn unlinked(&self) -> &'static str {
-        "已解除关联：每个渠道重新有各自的对话和记忆。"
-    }
-    fn not_linked(&self) -> &'static str {
-        "这个渠道没有与其他渠道关联。发送 /link 可以关联。"
-    }
-    fn linked_by_operator(&self) -> &'static str {
-        "这个渠道的关联由机器人的管理者设置，只有他们可以解除。"
-    }
-
     fn terminal(&self, text: TerminalText) -> &'static str {
         match text {
             TerminalText::Welcome => "输入 /help 查看命令，按 Ctrl-D 离开。",
@@ -482,20 +337,8 @@ impl Texts for Zh {
         };
         format!("没有 {name} 这个命令：{hint}没有发送任何内容。")
     }
-    fn call_failed(&self, tool: &str, error: &str) -> String {
-        format!("{tool} 失败：{error}")
-    }
-    fn call_denied(&self, tool: &str) -> String {
-        format!("{tool} 未获允许")
-    }
-    fn call_waits(&self, tool: &str, id: &str) -> String {
-        format!("{tool} 等待批准：annals chat '/approve {id}'，或者 /deny")
-    }
     fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String {
         format!("文件：{}，{media_type}，{url}", name.unwrap_or("未命名"))
-    }
-    fn in_room(&self, room: &str, person: &str) -> String {
-        format!("房间 {room}，身份 {person}")
     }
 }
 
