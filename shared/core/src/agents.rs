@@ -62,7 +62,6 @@ impl TryFrom<String> for AgentId {
 /// The circumstances that rules look at.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Said<'a> {
-    /// The channel.
     pub channel: Option<Channel>,
     /// The person, if they speak alone: by their identity and by their Person.
     pub person: [Option<&'a str>; 2],
@@ -86,15 +85,11 @@ impl Agents {
     }
 
     /// Reads the rules beside the agent `default`.
-    ///
-    /// # Errors
-    ///
-    /// Line and column of what cannot be read.
+    /// Fails with line and column of what cannot be read.
     pub fn parse(default: String, rules: &str) -> Result<Self, serde_json::Error> {
         Ok(Self { default, rules: serde_json::from_str(rules)? })
     }
 
-    /// Returns the id of the default agent.
     pub fn default_id(&self) -> &str {
         &self.default
     }
@@ -141,10 +136,7 @@ impl Agents {
 
     /// Returns `chat`, which has the name that it would have under the default agent, by its own name: a ChatKey that names an
     /// agent names the one that the rules choose.
-    ///
-    /// # Errors
-    ///
-    /// The name would be too long.
+    /// Fails if the name would be too long.
     pub fn placed(&self, chat: &ChatKey, said: &Said<'_>) -> Result<ChatKey, KeyError> {
         match chat.agent_id() {
             Some(id) if id == self.default => chat.of_agent(self.chosen(chat, said)),

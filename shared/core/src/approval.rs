@@ -57,9 +57,7 @@ pub struct Request {
     pub id: String,
     /// Number among the requests of its reply, from 1. It does not change when others are answered.
     pub number: usize,
-    /// Name of the tool.
     pub tool: String,
-    /// Arguments of the call.
     pub input: Value,
     /// True if only the `ADMINS` may approve it.
     pub admins_only: bool,
@@ -70,11 +68,9 @@ pub struct Request {
 /// An answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
-    /// Id of the request.
     pub id: String,
     /// True if the call may be made.
     pub approved: bool,
-    /// Reason given with the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -92,9 +88,7 @@ impl Verdict {
 /// The approval of one of several askers, recorded until all have approved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assent {
-    /// Id of the request.
     pub id: String,
-    /// The person who approved.
     pub person: String,
 }
 
@@ -320,11 +314,9 @@ pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
 /// A button of a request, as platforms carry it: the request and the place of its reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Button {
-    /// Id of the request.
     pub id: String,
     /// Base of the reply, if it is known.
     pub base: Option<SortKey>,
-    /// True for "approve".
     pub approved: bool,
 }
 
@@ -342,7 +334,6 @@ impl Button {
         }
     }
 
-    /// Parses the data of a button.
     pub fn parse(data: &str) -> Option<Self> {
         let (word, rest) = data.split_at_checked(1)?;
         let (id, base) = rest.split_at_checked(16)?;

@@ -62,7 +62,7 @@ pub struct Policy {
 }
 
 /// The messages for the model, and data for the next turn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
     /// Messages in the order of the rules: a summary first, unanswered messages last.
     pub messages: Vec<UiMessage>,

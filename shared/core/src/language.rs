@@ -13,15 +13,12 @@ use crate::texts::zh::Zh;
 pub enum Language {
     /// English, also for people of all languages that are not here.
     En,
-    /// Chinese.
     Zh,
 }
 
 impl Language {
-    /// All languages.
     pub const ALL: [Self; 2] = [Self::En, Self::Zh];
 
-    /// Returns the texts.
     pub fn texts(self) -> &'static dyn Texts {
         match self {
             Self::En => &En,

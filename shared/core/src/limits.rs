@@ -24,7 +24,6 @@ const NEAR_PERCENT: u32 = 80;
 pub enum Scope {
     /// The Person who asks.
     Person,
-    /// The chat.
     Chat,
     /// The API key whose conversation, room or user's direct chat it is.
     Key,
@@ -44,12 +43,10 @@ pub enum Amount {
 pub struct Used {
     /// Tokens, read and written.
     pub tokens: u64,
-    /// Cost.
     pub cost: f64,
 }
 
 impl Used {
-    /// Returns the sum.
     #[must_use]
     pub fn plus(self, more: Self) -> Self {
         Self { tokens: self.tokens.saturating_add(more.tokens), cost: self.cost + more.cost }
@@ -65,16 +62,13 @@ impl Used {
 /// A limit, and what was used of it today.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quota {
-    /// Whose it is.
     pub scope: Scope,
-    /// The limit.
     pub limit: Amount,
     /// The usage, in the unit of the limit.
     pub used: Amount,
 }
 
 impl Quota {
-    /// Returns true if nothing is left.
     pub fn is_reached(&self) -> bool {
         self.reaches(100)
     }
@@ -94,7 +88,6 @@ impl Quota {
         }
     }
 
-    /// Returns the rest.
     pub fn left(&self) -> Amount {
         match (self.used, self.limit) {
             (Amount::Tokens(used), Amount::Tokens(limit)) => Amount::Tokens(limit.saturating_sub(used)),
@@ -139,20 +132,14 @@ pub struct Limits(Vec<Entry>);
 
 impl Limits {
     /// Reads `LIMITS`.
-    ///
-    /// # Errors
-    ///
-    /// The variable, the number of the entry that is invalid, and how to write it.
+    /// Fails with the variable, the number of the entry that is invalid, and how to write it.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let text = env.optional(LIMITS.name).unwrap_or_default();
         Self::parse(&text).map_err(|problem| ConfigError::new(LIMITS.name, problem))
     }
 
     /// Parses entries: `person=200000 tokens/day, key:shop=5.00 cost/day`.
-    ///
-    /// # Errors
-    ///
-    /// The number of the entry that is invalid, and how to write it; never its text.
+    /// Fails with the number of the entry that is invalid, and how to write it; never its text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut entries: Vec<Entry> = Vec::new();
         let written = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
@@ -167,12 +154,10 @@ impl Limits {
         Ok(Self(entries))
     }
 
-    /// Returns true if nothing is limited.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns true if a limit is one of cost.
     pub fn has_cost(&self) -> bool {
         self.0.iter().any(|entry| matches!(entry.limit, Amount::Cost(_)))
     }

@@ -33,36 +33,12 @@ use crate::message::UiMessage;
 use crate::visible::is_hidden;
 
 /// Names of all elements.
-const NAMES: [&str; 10] = [
-    "message",
-    "event",
-    "reply",
-    "notes",
-    "summary",
-    "conversation",
-    "focus",
-    "tool_call",
-    "tool_result",
-    "time",
-];
+const NAMES: &str = "message event reply notes summary conversation focus tool_call tool_result time";
 
 /// Names of the control tokens in the chat templates of open models, which servers may read in any text. Tokens such as
 /// `<|im_end|>` are found by their bar.
-const TOKENS: [&str; 13] = [
-    "tool_response",
-    "tool_results",
-    "start_of_turn",
-    "end_of_turn",
-    "start_of_image",
-    "think",
-    "s",
-    "bos",
-    "eos",
-    "sys",
-    "unk",
-    "pad",
-    "sep",
-];
+const TOKENS: &str = "tool_response tool_results start_of_turn end_of_turn start_of_image think s bos eos sys \
+    unk pad sep";
 
 /// Control tokens in brackets, with and without a slash.
 const BRACKET_TOKENS: [&str; 7] =
@@ -112,7 +88,6 @@ impl Sender {
     }
 }
 
-/// Returns a message with its sender.
 pub fn message(sender: &Sender, text: &str) -> String {
     format!("{}{}{}", sender.opening(), escape(text), sender.closing())
 }
@@ -129,7 +104,6 @@ pub fn numbered(element: &str, number: usize) -> String {
     format!("{} n=\"m{number}\"{}", &element[..at], &element[at..])
 }
 
-/// Returns a time in a conversation.
 pub fn time(text: &str) -> String {
     format!("<time>{}</time>", escape(text))
 }
@@ -233,7 +207,7 @@ fn is_token(rest: &str) -> bool {
     let rest = rest.trim_start_matches(['/', '／']);
     let is_end = |rest: &str| rest.chars().next().is_none_or(is_closing);
     rest.starts_with(['|', '｜', '￨'])
-        || TOKENS.iter().any(|token| {
+        || TOKENS.split(' ').any(|token| {
             rest.get(..token.len()).is_some_and(|start| start.eq_ignore_ascii_case(token))
                 && is_end(&rest[token.len()..])
         })
@@ -250,7 +224,7 @@ fn is_name_next(text: &str, in_any_letters: bool) -> bool {
     let mut rest = text.chars().filter(|c| !is_invisible(*c) && !is_accent(*c));
     let mut is_spaced = false;
     loop {
-        if NAMES.iter().any(|name| starts_with(rest.clone(), name, is_spaced, in_any_letters)) {
+        if NAMES.split(' ').any(|name| starts_with(rest.clone(), name, is_spaced, in_any_letters)) {
             return true;
         }
         match rest.next() {
@@ -283,51 +257,16 @@ fn starts_with(
     is_latin && !(is_spaced && text.next().is_some_and(goes_on))
 }
 
-/// Returns true if `c` is a `<` or looks like one. Quotation marks such as `«` and `《` do not count.
+/// Characters that look like a `<`. Quotation marks such as `«` and `《` do not count.
+const OPENING: &str = "＜﹤‹〈\u{2329}⟨❮❬❰˂ᐸᚲ𝈶≺⋖≮⧼";
+const CLOSING: &str = "＞﹥›〉\u{232A}⟩❯❭❱˃ᐳᚳ𝈷≻⋗≯⧽";
+
 fn is_opening(c: char) -> bool {
-    matches!(
-        c,
-        '<' | '＜'
-            | '﹤'
-            | '‹'
-            | '〈'
-            | '\u{2329}'
-            | '⟨'
-            | '❮'
-            | '❬'
-            | '❰'
-            | '˂'
-            | 'ᐸ'
-            | 'ᚲ'
-            | '𝈶'
-            | '≺'
-            | '⋖'
-            | '≮'
-            | '⧼'
-    )
+    c == '<' || (!c.is_ascii() && OPENING.contains(c))
 }
 
 fn is_closing(c: char) -> bool {
-    matches!(
-        c,
-        '>' | '＞'
-            | '﹥'
-            | '›'
-            | '〉'
-            | '\u{232A}'
-            | '⟩'
-            | '❯'
-            | '❭'
-            | '❱'
-            | '˃'
-            | 'ᐳ'
-            | 'ᚳ'
-            | '𝈷'
-            | '≻'
-            | '⋗'
-            | '≯'
-            | '⧽'
-    )
+    c == '>' || (!c.is_ascii() && CLOSING.contains(c))
 }
 
 /// Returns true for styled variants of Latin letters: fullwidth, mathematical, enclosed.

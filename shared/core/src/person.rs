@@ -49,12 +49,10 @@ pub struct Links(Vec<Vec<String>>);
 /// A list of links that contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinksError {
-    /// A group has fewer than two identities.
     #[error(
         "has a group of fewer than two identities: separate identities by commas, and groups by semicolons"
     )]
     TooFew,
-    /// An identity is in two places.
     #[error("names {0:?} twice")]
     Twice(String),
 }
@@ -97,9 +95,7 @@ impl Links {
 pub struct Join {
     /// Id of the event that tells it, unique in the chat.
     pub id: MessageId,
-    /// Time of the event.
     pub ts: Timestamp,
-    /// The chat in which it was said.
     pub from: ChatKey,
     /// The part of it that the model is to know.
     pub part: Part,

@@ -28,9 +28,7 @@ const ABOUT: char = '~';
 /// A text to index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text<'a> {
-    /// The text.
     pub text: &'a str,
-    /// Name of its sender.
     pub sender: Option<&'a str>,
     /// Its time.
     pub at: Option<Timestamp>,
@@ -76,7 +74,6 @@ impl Posting {
 }
 
 impl Index {
-    /// Indexes `texts`.
     pub fn of<'a>(texts: impl IntoIterator<Item = Text<'a>>) -> Self {
         let mut lengths = Vec::new();
         let mut postings: HashMap<u32, Vec<Posting>> = HashMap::new();
@@ -103,17 +100,14 @@ impl Index {
         index
     }
 
-    /// Returns the number of its texts.
     pub fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Returns true if it has no texts.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// Returns its size in memory, in bytes.
     pub fn size(&self) -> usize {
         2 * self.lengths.len() + 8 * self.terms.len() + 4 * self.postings.len()
     }

@@ -3,98 +3,21 @@
 /// Maximum number of characters of a refusal: a longer text has done some of the work.
 const LONGEST: usize = 400;
 
-/// Beginnings of refusals, in lower case, with `'` for each apostrophe. Each says that the *speaker* does not or
-/// cannot: a summary may well begin with a person's apology.
-const BEGINNINGS: &[&str] = &[
-    "i can't",
-    "i cannot",
-    "i can not",
-    "i am unable to",
-    "i'm unable to",
-    "i am not able to",
-    "i'm not able to",
-    "i won't",
-    "i will not",
-    "i must decline",
-    "i have to decline",
-    "i'm afraid i can",
-    "i'm sorry",
-    "i am sorry",
-    "i apologize",
-    "i apologise",
-    "sorry, i ",
-    "sorry, but i",
-    "unfortunately, i ",
-    "my apologies, but",
-    "as an ai",
-    "as a language model",
-    "as a large language model",
-    "there is no conversation to",
-    "there is nothing to summar",
-    "no conversation was provided",
-    "我无法",
-    "我不能",
-    "我没有办法",
-    "我没办法",
-    "我不便",
-    "我拒绝",
-    "无法提供",
-    "无法回答",
-    "无法满足",
-    "很抱歉",
-    "非常抱歉",
-    "抱歉",
-    "对不起",
-    "不好意思",
-    "作为一个ai",
-    "作为一个人工智能",
-    "作为ai",
-    "作为人工智能",
-    "作为一个语言模型",
-    "作为语言模型",
-    "作为一名ai",
-    "作为一名人工智能",
-    "暂时无法",
-];
+/// Beginnings of refusals, in lower case, with `'` for each apostrophe, separated by bars. Each says that the *speaker*
+/// does not or cannot: a summary may well begin with a person's apology.
+const BEGINNINGS: &str = "i can't|i cannot|i can not|i am unable to|i'm unable to|i am not able to|i'm not able to|i won't|\
+    i will not|i must decline|i have to decline|i'm afraid i can|i'm sorry|i am sorry|i apologize|\
+    i apologise|sorry, i |sorry, but i|unfortunately, i |my apologies, but|as an ai|as a language model|\
+    as a large language model|there is no conversation to|there is nothing to summar|\
+    no conversation was provided|我无法|我不能|我没有办法|我没办法|我不便|我拒绝|无法提供|无法回答|无法满足|很抱歉|非常抱歉|抱歉|对不起|不好意思|作为一个ai|\
+    作为一个人工智能|作为ai|作为人工智能|作为一个语言模型|作为语言模型|作为一名ai|作为一名人工智能|暂时无法";
 
 /// Words of which one must follow a bare apology in the same or the next sentence.
-const DECLINES: &[&str] = &[
-    "can't",
-    "cannot",
-    "can not",
-    "unable",
-    "not able",
-    "won't",
-    "will not",
-    "decline",
-    "don't have",
-    "do not have",
-    "couldn't",
-    "could not",
-    "无法",
-    "不能",
-    "没办法",
-    "没有办法",
-    "不便",
-    "拒绝",
-    "不可以",
-    "没有足够",
-    "不了",
-];
+const DECLINES: &str = "can't|cannot|can not|unable|not able|won't|will not|decline|don't have|do not have|couldn't|\
+    could not|无法|不能|没办法|没有办法|不便|拒绝|不可以|没有足够|不了";
 
-const APOLOGIES: &[&str] = &[
-    "i'm sorry",
-    "i am sorry",
-    "i apologize",
-    "i apologise",
-    "sorry, ",
-    "my apologies",
-    "很抱歉",
-    "非常抱歉",
-    "抱歉",
-    "对不起",
-    "不好意思",
-];
+const APOLOGIES: &str =
+    "i'm sorry|i am sorry|i apologize|i apologise|sorry, |my apologies|很抱歉|非常抱歉|抱歉|对不起|不好意思";
 
 /// Maximum distance of that word from the apology, in characters.
 const NEAR: usize = 60;
@@ -109,16 +32,16 @@ pub fn is_refusal(text: &str) -> bool {
     let text = text.to_lowercase().replace('’', "'");
     // Chinese is written with and without a space next to Latin letters.
     let closed_up = text.replace("ai ", "ai").replace(" ai", "ai");
-    let begins = |beginning: &&&str| text.starts_with(**beginning) || closed_up.starts_with(**beginning);
+    let begins = |beginning: &&str| text.starts_with(*beginning) || closed_up.starts_with(*beginning);
     // A text with the requested structure is an answer.
     if text.contains("\n#") || text.contains("\n- ") || text.contains("\n* ") || text.contains("\n1.") {
         return false;
     }
-    match BEGINNINGS.iter().find(begins) {
+    match BEGINNINGS.split('|').find(begins) {
         None => false,
-        Some(beginning) if APOLOGIES.iter().any(|apology| beginning.starts_with(apology)) => {
+        Some(beginning) if APOLOGIES.split('|').any(|apology| beginning.starts_with(apology)) => {
             let near: String = text.chars().take(NEAR + beginning.chars().count()).collect();
-            DECLINES.iter().any(|declines| near.contains(declines))
+            DECLINES.split('|').any(|declines| near.contains(declines))
         }
         Some(_) => true,
     }

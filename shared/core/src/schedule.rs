@@ -54,17 +54,12 @@ const DATES_CHECKED: usize = 300;
 pub struct Schedule {
     /// Id, unique in the chat.
     pub id: ScheduleId,
-    /// The content.
     #[serde(flatten)]
     pub action: Action,
-    /// The dates.
     #[serde(flatten)]
     pub timing: Timing,
-    /// The time zone of its dates.
     pub time_zone: TimeZone,
-    /// Time at which it was created.
     pub created_at: Timestamp,
-    /// The person it is for.
     pub to: Recipient,
 }
 
@@ -82,7 +77,6 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Timing {
-    /// Once.
     At(Timestamp),
     /// At each date of this cron pattern: minute, hour, day of the month, month, day of the week.
     Cron(String),
@@ -92,13 +86,10 @@ pub enum Timing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recipient {
-    /// The channel.
     pub channel: Channel,
     /// The platform's id of the chat.
     pub chat_id: String,
-    /// The platform's id of the person.
     pub user_id: String,
-    /// See [`Record::person`](crate::record::Record::person).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
     /// Id of the message: Lark sends to a message.
@@ -111,21 +102,10 @@ pub struct Recipient {
 /// A date or pattern that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
-    /// The pattern is invalid.
     #[error("{pattern:?} is not a cron pattern of five fields (minute, hour, day, month, weekday): {reason}")]
-    Pattern {
-        /// The pattern.
-        pattern: String,
-        /// The reason.
-        reason: String,
-    },
-    /// Two of its dates are too close.
+    Pattern { pattern: String, reason: String },
     #[error("{pattern:?} comes due more often than every {} minutes", SHORTEST_INTERVAL.as_secs() / 60)]
-    TooOften {
-        /// The pattern.
-        pattern: String,
-    },
-    /// It has no date any more.
+    TooOften { pattern: String },
     #[error("it never comes due: its date is past")]
     Never,
 }
@@ -138,7 +118,6 @@ impl Recipient {
 }
 
 impl Action {
-    /// Returns the text or the prompt.
     pub fn content(&self) -> &str {
         match self {
             Self::Text(content) | Self::Prompt(content) => content,

@@ -12,7 +12,6 @@ const MAX_DURATION: Duration = Duration::from_hours(100 * 366 * 24);
 /// A setting: its environment variable, and its row in `docs/settings.md`, which is generated from these.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Name of the environment variable.
     pub name: &'static str,
     /// The value that is used if the variable is not set.
     pub unset: Unset,
@@ -54,7 +53,6 @@ pub struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable} {problem}")]
 pub struct ConfigError {
-    /// Name of the environment variable.
     pub variable: String,
     /// The problem and its solution. Never contains the value.
     pub problem: String,
@@ -136,10 +134,7 @@ impl<'a> Env<'a> {
 }
 
 /// Reads settings from a table of names and values, for tests.
-///
-/// # Errors
-///
-/// Those of `read`, as text.
+/// Fails with the errors of `read`, as text.
 pub fn from_table<T>(
     settings: &[(&str, &str)],
     read: impl Fn(Env<'_>) -> Result<T, ConfigError>,

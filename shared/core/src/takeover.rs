@@ -42,8 +42,6 @@ pub struct Dispatch {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SentFrom {
-    /// The chat.
     pub chat_key: ChatKey,
-    /// The agent's id.
     pub agent_id: String,
 }

@@ -18,20 +18,7 @@ const STOP_CHARACTERS: &str = "的了着过是在有和跟与及就都也还又�
     吗呢吧啊呀么嘛什怎多少各";
 
 /// Names of months. Two are also other words.
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+const MONTHS: &str = "january february march april may june july august september october november december";
 
 /// Words before `may` and `march` that make months of them.
 const BEFORE_A_MONTH: [&str; 11] =
@@ -155,8 +142,8 @@ fn add_dates(words: &[String], terms: &mut Vec<String>) {
 }
 
 pub(crate) fn month_of(word: &str) -> Option<u32> {
-    let is_it = |name: &&str| **name == *word || (word.len() == 3 && name.starts_with(word) && word != "mar");
-    let place = MONTHS.iter().position(is_it)?;
+    let is_it = |name: &str| name == word || (word.len() == 3 && name.starts_with(word) && word != "mar");
+    let place = MONTHS.split(' ').position(is_it)?;
     u32::try_from(place + 1).ok()
 }
 

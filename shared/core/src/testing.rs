@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::chat_key::ChatKey;
 use crate::draft::Draft;
+use crate::memory::{Entry, EntryKind, Owner, StoredEntry};
 use crate::message::{Role, UiMessage};
 use crate::metadata::Metadata;
 use crate::record::{Attributes, Channel, Details, Kind, Record, Said, Source};
@@ -183,6 +184,23 @@ pub fn recall(of: &Record, number: u32) -> Record {
     let mut form = edit(of, number, None);
     form.message.parts.clear();
     form
+}
+
+/// Creates a fact about Ada, number `number` of the entries about her.
+pub fn entry(number: u32, text: &str) -> StoredEntry {
+    let entry = Entry {
+        kind: EntryKind::Fact,
+        owner: Owner::User("ada".into()),
+        source: None,
+        created: hours(0),
+        updated: None,
+        outside: Vec::new(),
+        supersedes: Vec::new(),
+        earlier_forms: Vec::new(),
+        is_pending: false,
+        text: text.into(),
+    };
+    StoredEntry { number, entry }
 }
 
 pub fn sorted(records: impl IntoIterator<Item = Record>) -> Vec<Record> {

@@ -50,7 +50,6 @@ impl TimeMarks {
         self.of_messages.get(at)?.as_deref()
     }
 
-    /// Returns the marks of all messages.
     pub fn of_messages(&self) -> &[Option<String>] {
         &self.of_messages
     }
@@ -60,7 +59,6 @@ impl TimeMarks {
         &self.now
     }
 
-    /// Returns the token estimate of all marks.
     pub fn tokens(&self) -> u32 {
         let marks = self.of_messages.iter().flatten().chain([&self.now]);
         marks.fold(0, |sum, mark| sum.saturating_add(tokens::of_text(mark)))
@@ -99,7 +97,6 @@ pub fn now_tokens() -> u32 {
     tokens::of_text(&current(SAMPLE_TIME, SAMPLE_ZONE)).saturating_add(1)
 }
 
-/// Returns the current time as an element.
 fn current(local: &str, zone: &str) -> String {
     markup::time(&format!(
         "Now: {local}, in the time zone {zone}. A time before a message says when that message was sent. Answer without \

@@ -21,7 +21,6 @@ impl<'de> Deserialize<'de> for TimeZone {
 }
 
 impl TimeZone {
-    /// UTC.
     pub const UTC: Self = Self("UTC");
 
     /// Returns the zone of this name, in any case: `Asia/Shanghai`.
@@ -52,7 +51,6 @@ impl TimeZone {
         data.and_then(|(name, data)| tz::TimeZone::tzif(name, data).ok()).unwrap_or(tz::TimeZone::UTC)
     }
 
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         self.0
     }

@@ -125,7 +125,6 @@ pub struct Given {
     /// Names of the first tools, 256 bytes of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Number of further tools.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_tools: u32,
 }
@@ -156,7 +155,6 @@ pub struct Trace {
     /// Number of requests to models so far, summaries included.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u32,
-    /// The prompt, if a model was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptId>,
     /// The steps of one attempt after the other, in order of their beginning.
@@ -174,7 +172,6 @@ pub struct Trace {
 pub struct Delivery {
     /// The place of the reply; a later form has its first form's.
     pub reply: SortKey,
-    /// The steps.
     pub trace: Trace,
 }
 
@@ -187,7 +184,6 @@ impl Delivery {
 }
 
 impl Trace {
-    /// Creates an empty trace.
     pub fn new(start: Timestamp) -> Self {
         Self { start, requests: 0, prompt: None, spans: Vec::new(), dropped: 0, before: None }
     }

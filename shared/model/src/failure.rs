@@ -13,48 +13,19 @@ use super::error::ModelError;
 /// Codes and types of a request that is too long.
 const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
 
-/// Messages of providers about a request that is too long, in lower case. OpenAI, `DeepSeek`, vLLM and `OpenRouter` use
+/// Messages of providers about a request that is too long, in lower case, separated by bars. OpenAI, `DeepSeek`, vLLM and `OpenRouter` use
 /// "maximum context length"; `tests/fixtures/models` has most of the others, with their sources.
-const WORDS: [&str; 17] = [
-    "maximum context length",
-    "model's context length",
-    "context length exceeded",
-    "exceeds the context length",
-    "context window",
-    "exceeds the available context size",
-    "exceed context limit",
-    "exceeds context limit",
-    "prompt is too long",
-    "prompt too long",
-    "input is too long",
-    "input tokens exceed",
-    "exceeded model token limit",
-    "range of input length should be",
-    "reduce the length of the",
-    "too many tokens",
-    "request too large for",
-];
+const WORDS: &str = "maximum context length|model's context length|context length exceeded|exceeds the context length|\
+    context window|exceeds the available context size|exceed context limit|exceeds context limit|\
+    prompt is too long|prompt too long|input is too long|input tokens exceed|exceeded model token limit|\
+    range of input length should be|reduce the length of the|too many tokens|request too large for";
 
-/// Messages of providers about a model that accepts no images, in lower case; the fixtures have the sources of most.
-const BLIND: [&str; 17] = [
-    "image_url is only supported by certain models",
-    "image input is not supported",
-    "does not support image",
-    "do not support image",
-    "doesn't support image",
-    "doesn't support the image",
-    "not support images",
-    "support image input",
-    "image input is not enabled",
-    "not a multimodal model",
-    "not a vlm",
-    "unknown variant `image_url`",
-    "unknown part type: image",
-    "at most 0 image",
-    "missing data required for image input",
-    "does not support vision",
-    "content must be a string",
-];
+/// Messages of providers about a model that accepts no images, in lower case, separated by bars; the fixtures have the sources of most.
+const BLIND: &str = "image_url is only supported by certain models|image input is not supported|does not support image|\
+    do not support image|doesn't support image|doesn't support the image|not support images|\
+    support image input|image input is not enabled|not a multimodal model|not a vlm|\
+    unknown variant `image_url`|unknown part type: image|at most 0 image|\
+    missing data required for image input|does not support vision|content must be a string";
 
 /// Messages about a wrong key, in lower case, of providers that refuse it with 400: Google's, and xAI's.
 const WRONG_KEY: [&str; 2] = ["api key not valid", "incorrect api key"];
@@ -112,7 +83,7 @@ pub(super) fn refuses_streaming(status: u16, body: &str) -> bool {
 pub(super) fn is_blind(status: u16, body: &str) -> bool {
     may_be_about_images(status)
         && !says_too_long(status, body)
-        && texts(body).any(|text| BLIND.iter().any(|words| text.contains(words)))
+        && texts(body).any(|text| BLIND.split('|').any(|words| text.contains(words)))
 }
 
 /// Returns true if a request with images is refused because of them. Servers word it in so many ways that a refusal without
@@ -162,7 +133,7 @@ fn says_too_long(status: u16, body: &str) -> bool {
         // A request above the limit per minute never succeeds; one after too many others does.
         429 => texts(body).any(|text| text.contains("request too large for")),
         _ => texts(body)
-            .any(|text| CODES.contains(&text.as_str()) || WORDS.iter().any(|words| text.contains(words))),
+            .any(|text| CODES.contains(&text.as_str()) || WORDS.split('|').any(|words| text.contains(words))),
     }
 }
 

@@ -15,18 +15,8 @@ fn seen(answered: usize, waiting: usize) -> Context {
     let at = Timestamp::from_secs(0);
     Context {
         messages: (0..answered + waiting).map(message).collect(),
-        senders: Vec::new(),
-        times: Vec::new(),
         unanswered: (0..waiting).map(|n| SortKey::message(at, &MessageId::number(n as u64))).collect(),
-        to_compact: Vec::new(),
-        to_send: Vec::new(),
-        to_resume: Vec::new(),
-        others_wait: false,
-        session_start: None,
-        reaches_back_to: None,
-        tokens: 0,
-        left_out: 0,
-        token_budget: u32::MAX,
+        ..Context::default()
     }
 }
 

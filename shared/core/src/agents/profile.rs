@@ -43,7 +43,7 @@ const SKILLS: &str =
     "You have these skills. Load one with the tool skills_load before you do what it describes:";
 
 /// An agent of a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The agent's id: the name of the folder.
     pub id: String,
@@ -64,7 +64,6 @@ pub struct Profile {
 /// A name in `Agent.md`, with its place for errors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// The name.
     pub name: String,
     /// File and line.
     at: String,
@@ -83,7 +82,6 @@ impl Named {
 pub struct Skill {
     /// The name: that of its folder.
     pub name: String,
-    /// The text.
     pub text: String,
 }
 
@@ -110,10 +108,7 @@ fn skill_of(path: &str) -> Option<&str> {
 impl Profile {
     /// Reads the profile of the agent `id` from the files of its folder at `place`, by their paths in it. Only
     /// [`AGENT_FILE`] and `skills/<name>/SKILL.md` are looked at.
-    ///
-    /// # Errors
-    ///
-    /// File and line of the first problem.
+    /// Fails with the file and line of the first problem.
     pub fn parse(place: &str, id: &str, files: &BTreeMap<String, String>) -> Result<Self, ProfileError> {
         let place = place.trim_end_matches('/');
         let path = |file: &str| format!("{place}/{id}/{file}");
@@ -129,15 +124,7 @@ impl Profile {
         if text.is_empty() {
             return Err(wrong(document.lines().count().max(1), "has no text: say who the agent is"));
         }
-        let mut profile = Self {
-            id: id.to_owned(),
-            prompt: text,
-            model: None,
-            tools: None,
-            rounds: None,
-            language: None,
-            skills: Vec::new(),
-        };
+        let mut profile = Self { id: id.to_owned(), prompt: text, ..Self::default() };
         for Field { line, key, value } in fields {
             let named = |name: String, line| Named { name, at: agent_path.clone(), line };
             match (key.as_str(), value) {

@@ -44,20 +44,12 @@ alone.";
 /// Reason for rejecting an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSummary {
-    /// The answer is empty.
     #[error("the summary is empty")]
     Empty,
-    /// The model refused.
     #[error("the model refused to summarise")]
     Refusal,
-    /// It takes more tokens than its source.
     #[error("the summary of {tokens} tokens is longer than its source of {source_tokens}")]
-    LongerThanSource {
-        /// Estimate of the summary.
-        tokens: u32,
-        /// Estimate of the source.
-        source_tokens: u32,
-    },
+    LongerThanSource { tokens: u32, source_tokens: u32 },
 }
 
 /// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. No text in it is longer

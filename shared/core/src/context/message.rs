@@ -14,7 +14,6 @@ use crate::sort_key::{SortKey, Timestamp};
 pub struct Message<'a> {
     /// Base of its key, and of its reply's key.
     pub base: SortKey,
-    /// Its first form.
     pub first: &'a Record,
     pub(super) newest: Form<'a>,
     pub(super) unanswered: bool,
@@ -47,7 +46,6 @@ impl Message<'_> {
         if self.first.key.is_reply() { &self.first.key } else { &self.base }
     }
 
-    /// Returns true if it is unanswered.
     pub(super) fn is_unanswered(&self) -> bool {
         self.unanswered
     }
@@ -57,7 +55,6 @@ impl Message<'_> {
         (self.is_replaced, self.unanswered) = (true, false);
     }
 
-    /// Returns its newest form.
     pub fn newest(&self) -> &Record {
         self.newest.record
     }

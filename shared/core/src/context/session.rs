@@ -12,7 +12,6 @@ pub(super) struct Session {
     pub(super) start: SortKey,
     /// Position before which no late message can belong to it, as far as is known.
     pub(super) reaches_back_to: Option<SortKey>,
-    /// Time of the last interaction.
     pub(super) last_interaction: Option<Timestamp>,
 }
 

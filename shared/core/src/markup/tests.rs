@@ -141,7 +141,7 @@ proptest! {
         let loose: String = request.chars().filter(|c| !is_invisible(*c)).flat_map(char::to_lowercase).collect();
         prop_assert_eq!(loose.matches("<message").count(), said.len());
         prop_assert_eq!(loose.matches("</message").count(), said.len());
-        for name in NAMES.iter().filter(|name| **name != "message") {
+        for name in NAMES.split(' ').filter(|name| *name != "message") {
             prop_assert_eq!(loose.matches(&format!("<{name}")).count() + loose.matches(&format!("</{name}")).count(), 0);
         }
     }

@@ -13,9 +13,7 @@ use crate::chat_key::ChatKey;
 /// entry is read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryId {
-    /// Owner of the entry.
     pub owner: Owner,
-    /// See [`StoredEntry::number`](super::StoredEntry::number).
     pub number: u32,
 }
 

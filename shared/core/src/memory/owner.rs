@@ -19,12 +19,9 @@ pub enum Owner {
     User(String),
     /// A person, for an agent that is not the default one and so has memory of its own.
     UserOf {
-        /// The agent.
         agent: String,
-        /// The person.
         person: String,
     },
-    /// A group.
     Chat(ChatKey),
 }
 
@@ -162,33 +159,19 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::message::{Role, UiMessage};
-    use crate::record::{Channel, Details, Said};
-    use crate::sort_key::{MessageId, SortKey, Timestamp};
-    use crate::testing::as_kind;
+    use crate::message::Role;
+    use crate::record::Channel;
+    use crate::sort_key::MessageId;
+    use crate::testing::{as_kind, asking, key, record};
 
     /// Builds a record of `user_id` in `chat`.
     fn said(chat: &str, user_id: &str, metadata: Value, person: Option<&str>) -> Record {
         let chat: ChatKey = chat.parse().unwrap();
-        let id = MessageId::number(1);
-        let ts = Timestamp::from_millis(1000).unwrap();
-        let mut message = UiMessage::text("1", Role::User, "hello");
-        message.metadata = serde_json::from_value(metadata).unwrap_or_default();
-        Record {
-            key: SortKey::message(ts, &id),
-            channel: Channel::Http,
-            chat_id: chat.chat_id().into(),
-            chat,
-            user_id: user_id.into(),
-            message_id: id,
-            ts,
-            sent_at: ts,
-            message,
-            tokens: 1,
-            expires_at: None,
-            person: person.map(str::to_owned),
-            details: Details::Message(Said { asks: true, ..Said::default() }),
-        }
+        let mut record =
+            asking(record(key(0, 1), MessageId::number(1), Role::User, Kind::Normal, "hello"), true);
+        record.message.metadata = serde_json::from_value(metadata).unwrap_or_default();
+        let (user_id, person) = (user_id.into(), person.map(str::to_owned));
+        Record { channel: Channel::Http, chat_id: chat.chat_id().into(), chat, user_id, person, ..record }
     }
 
     fn private() -> Value {

@@ -51,24 +51,7 @@ fn line(entry: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::entry::EntryKind;
-    use crate::sort_key::Timestamp;
-
-    fn kept(number: u32, text: &str) -> StoredEntry {
-        let entry = Entry {
-            kind: EntryKind::Fact,
-            owner: Owner::User("ada".into()),
-            source: None,
-            created: Timestamp::from_secs(1_763_765_920),
-            updated: None,
-            outside: Vec::new(),
-            supersedes: Vec::new(),
-            earlier_forms: Vec::new(),
-            is_pending: false,
-            text: text.into(),
-        };
-        StoredEntry { number, entry }
-    }
+    use crate::testing::entry as kept;
 
     #[test]
     fn entries_follow_a_heading_that_explains_them() {

@@ -66,26 +66,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::memory::{Entry, EntryKind, Owner};
-
-    fn created() -> Timestamp {
-        Timestamp::from_secs(1_763_765_920)
-    }
+    use crate::memory::EntryKind;
+    use crate::testing::{entry, hours};
 
     fn stored(number: u32, kind: EntryKind, text: &str, supersedes: &[u32]) -> StoredEntry {
-        let entry = Entry {
-            kind,
-            owner: Owner::User("ada".into()),
-            source: None,
-            created: created().plus(Duration::from_secs(u64::from(number))),
-            updated: None,
-            outside: Vec::new(),
-            supersedes: supersedes.to_vec(),
-            earlier_forms: Vec::new(),
-            is_pending: false,
-            text: text.into(),
-        };
-        StoredEntry { number, entry }
+        let mut stored = entry(number, text);
+        stored.entry.kind = kind;
+        stored.entry.created = hours(0).plus(Duration::from_secs(u64::from(number)));
+        stored.entry.supersedes = supersedes.to_vec();
+        stored
     }
 
     fn superseded(entries: &[StoredEntry]) -> Vec<Option<u32>> {
@@ -114,16 +103,16 @@ mod tests {
     fn a_term_starts_at_the_last_date() {
         let days = |days: u64| Duration::from_hours(24 * days);
         let to = |kind, text| validities(&[stored(0, kind, text, &[])])[0].to;
-        assert_eq!(to(EntryKind::Task, "Call Bo."), Some(created().plus(days(90))));
-        assert_eq!(to(EntryKind::Note, "Said: hello"), Some(created().plus(days(180))));
+        assert_eq!(to(EntryKind::Task, "Call Bo."), Some(hours(0).plus(days(90))));
+        assert_eq!(to(EntryKind::Note, "Said: hello"), Some(hours(0).plus(days(180))));
         let due = Timestamp::parse_rfc3339("2026-05-08T00:00:00Z").unwrap();
         assert_eq!(to(EntryKind::Task, "Renew the passport by 2026-05-07."), Some(due.plus(days(90))));
-        assert_eq!(to(EntryKind::Task, "Was due on 2020-05-07."), Some(created().plus(days(90))));
+        assert_eq!(to(EntryKind::Task, "Was due on 2020-05-07."), Some(hours(0).plus(days(90))));
         for lasting in [EntryKind::Fact, EntryKind::Preference, EntryKind::Decision] {
             assert_eq!(to(lasting, "x"), None);
         }
         let mut corrected = stored(0, EntryKind::Task, "Call Bo.", &[]);
-        corrected.entry.updated = Some(created().plus(days(9)));
-        assert_eq!(validities(&[corrected])[0].to, Some(created().plus(days(99))));
+        corrected.entry.updated = Some(hours(0).plus(days(9)));
+        assert_eq!(validities(&[corrected])[0].to, Some(hours(0).plus(days(99))));
     }
 }

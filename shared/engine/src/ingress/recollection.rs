@@ -247,27 +247,10 @@ fn undo_hint(undoable: &[Undoable], texts: &dyn Texts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use annals_core::memory::{Entry, EntryKind};
     use annals_core::sort_key::Timestamp;
+    use annals_core::testing::entry as kept;
     use annals_core::texts::en::En;
     use annals_core::texts::zh::Zh;
-
-    fn kept(number: u32, text: &str) -> StoredEntry {
-        let owner = Owner::User("ada".into());
-        let entry = Entry {
-            kind: EntryKind::Fact,
-            owner,
-            source: None,
-            created: Timestamp::MIN,
-            updated: None,
-            outside: Vec::new(),
-            supersedes: Vec::new(),
-            earlier_forms: Vec::new(),
-            is_pending: false,
-            text: text.into(),
-        };
-        StoredEntry { number, entry }
-    }
 
     fn overview(entries: &[StoredEntry]) -> Overview {
         Overview { kept: entries.to_vec(), ..Overview::default() }
@@ -298,7 +281,7 @@ mod tests {
         let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, &view, &En);
         assert_eq!(
             said,
-            "What I remember about you:\n\n1. Pays to X. (fact; 1970-01-01; saved after reading shop/lookup, web/fetch)\n\n\
+            "What I remember about you:\n\n1. Pays to X. (fact; 2025-11-21; saved after reading shop/lookup, web/fetch)\n\n\
              To forget one: /forget and its number\n\nWhat I changed or forgot myself, as it was:\n\n\
              1. I changed: Pays to Y.\n2. I forgot: Likes tea.\n\nTo bring one back: /memory undo and its number"
         );
@@ -310,11 +293,11 @@ mod tests {
         assert_eq!(list(&owner, &[], None), "I remember nothing about you yet.");
         assert_eq!(
             list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
-            "What I remember about you:\n\n1. Likes tea. (fact; 1970-01-01)\n3. 喝茶 (fact; 1970-01-01)\n\nTo forget one: /forget and its number"
+            "What I remember about you:\n\n1. Likes tea. (fact; 2025-11-21)\n3. 喝茶 (fact; 2025-11-21)\n\nTo forget one: /forget and its number"
         );
         let overview = overview(&[kept(3, "喝茶")]);
         let chinese =
-            "我记得关于你的这些内容：\n\n3. 喝茶（事实；1970-01-01）\n\n要忘掉某一条：/forget 加编号";
+            "我记得关于你的这些内容：\n\n3. 喝茶（事实；2025-11-21）\n\n要忘掉某一条：/forget 加编号";
         assert_eq!(
             super::list(
                 &owner,

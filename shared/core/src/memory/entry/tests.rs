@@ -20,13 +20,7 @@ fn entry() -> Entry {
         kind: EntryKind::Preference,
         owner: Owner::User("telegram-42".into()),
         source: Some(source()),
-        created: Timestamp::from_millis(1_763_765_920_000).unwrap(),
-        updated: None,
-        outside: Vec::new(),
-        supersedes: Vec::new(),
-        earlier_forms: Vec::new(),
-        is_pending: false,
-        text: "Wants temperatures in Celsius.".into(),
+        ..crate::testing::entry(1, "Wants temperatures in Celsius.").entry
     }
 }
 
