@@ -15,7 +15,6 @@ pub struct Answer {
     pub calls: Vec<ToolCall>,
     /// Its thoughts, if the provider shows them.
     pub reasoning: Option<Reasoning>,
-    /// The reason why it stopped.
     pub finish: Finish,
     /// The tokens that it took, if the provider says so.
     pub usage: Option<Usage>,
@@ -48,7 +47,6 @@ pub enum Finish {
     Length,
     /// A filter removed the rest of the text, or all of it.
     ContentFilter,
-    /// It called tools.
     ToolCalls,
     /// Another reason, or none that the provider says.
     Other,
@@ -60,7 +58,6 @@ pub enum Finish {
 pub struct Usage {
     /// Tokens read, including those from a cache.
     pub input_tokens: u32,
-    /// Tokens written.
     pub output_tokens: u32,
     /// Tokens read from the provider's cache, if it says so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,11 +84,8 @@ impl Usage {
 /// A piece of an answer while it comes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Delta<'a> {
-    /// More text.
     Text(&'a str),
-    /// More thoughts.
     Reasoning(&'a str),
-    /// A call with all of its arguments.
     Call(&'a ToolCall),
     /// The answer broke off: all earlier pieces are void.
     Void,
@@ -208,7 +202,6 @@ impl<'a> PartialAnswer<'a> {
         self.calls.last().map(|last| last.number)
     }
 
-    /// Completes all calls so far.
     pub(super) fn close_calls(&mut self) {
         for (at, open) in self.calls.iter_mut().enumerate().filter(|(_, open)| !open.is_sent) {
             if open.call.id.is_empty() {
@@ -220,7 +213,6 @@ impl<'a> PartialAnswer<'a> {
         }
     }
 
-    /// Returns true if nothing has come.
     pub(super) fn is_nothing(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }

@@ -47,7 +47,6 @@ impl HostedModel {
         self.provider.credentials() == Credentials::KeyOrAws
     }
 
-    /// Returns the provider's name.
     pub fn provider(&self) -> &'static str {
         self.provider.name()
     }
@@ -141,13 +140,10 @@ impl ModelSettings {
 /// An invalid value of `MODEL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChoiceError {
-    /// No `<provider>:<model>` with a known provider.
     #[error("must be {}", ModelChoice::forms())]
     Unknown,
-    /// A provider without a model.
     #[error("names a provider, but no model of it")]
     NoModel,
-    /// A model with a character that no model's name has.
     #[error("contains a space or another character that no model's name has")]
     InvalidName,
 }

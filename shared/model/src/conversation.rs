@@ -38,7 +38,6 @@ const EARLIER: &str = "[earlier messages are not in view]";
 /// A request.
 #[derive(Debug)]
 pub(super) struct Conversation<'a> {
-    /// The system part.
     pub(super) system: Option<&'a str>,
     /// The tools that may be called, or have been.
     pub(super) tools: Cow<'a, [Tool]>,
@@ -48,7 +47,6 @@ pub(super) struct Conversation<'a> {
     pub(super) turns: Vec<Turn<'a>>,
     /// The place (turn, block) of the last block that the chat's next turn will send again, if there is one.
     pub(super) stable: Option<(usize, usize)>,
-    /// True if this turn has made calls.
     has_called: bool,
     /// Maximum tokens of the answer.
     pub(super) max_tokens: Option<u32>,
@@ -227,21 +225,17 @@ impl<'a> Conversation<'a> {
                     }
                 }
             }
-            Role::User if message.metadata.is_joined() => {
-                let summary = markup::summary(&readable::text(message));
-                self.add(Speaker::User, Block::Text(summary));
-            }
-            Role::Assistant => {
-                let summary = markup::summary(&readable::text(message));
-                self.add(Speaker::User, Block::Text(summary));
-            }
-            Role::User => {
+            Role::User if !message.metadata.is_joined() => {
                 if let Some(mark) = question.time_marks.and_then(|marks| marks.of_message(at)) {
                     self.add(Speaker::User, Block::Text(mark.to_owned()));
                 }
                 let own = question.images.iter().filter(|placed| placed.message == at);
                 let own = own.map(|placed| &placed.image).filter(|image| image.format().is_some());
                 self.add_message(question.sender(at), &readable::text(message), own);
+            }
+            Role::User | Role::Assistant => {
+                let summary = markup::summary(&readable::text(message));
+                self.add(Speaker::User, Block::Text(summary));
             }
             Role::System => {}
         }
@@ -267,7 +261,6 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Adds a text, unless it is blank.
     fn add_text(&mut self, speaker: Speaker, text: &str) {
         if !text.trim().is_empty() {
             self.add(speaker, Block::Text(markup::escape(text).into_owned()));
@@ -296,7 +289,6 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Returns true if the request has images.
     pub(super) fn has_images(&self) -> bool {
         self.turns.iter().flat_map(|turn| &turn.blocks).any(|block| matches!(block, Block::Image(_)))
     }

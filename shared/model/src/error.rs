@@ -5,13 +5,11 @@ use std::time::Duration;
 /// A model gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    /// The endpoint could not be reached, or broke off.
     #[error("the model's endpoint gave no answer ({0}); check MODEL_BASE_URL")]
     Unreachable(&'static str),
     /// The endpoint is busy or failing: 408, 409, 424, 425, 429 and 5xx, Anthropic's 529 among them.
     #[error("the model's endpoint answered {status}")]
     Busy {
-        /// The HTTP status.
         status: u16,
         /// The pause that it asks for, if any.
         retry_after: Option<Duration>,
@@ -24,20 +22,14 @@ pub enum ModelError {
     ImagesRefused,
     /// The endpoint refuses this request: other 4xx.
     #[error("{}", refused(*status, "MODEL"))]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-    },
-    /// The endpoint's answer does not follow its protocol.
+    Refused { status: u16 },
     #[error("failed to read the answer of the model's endpoint; check MODEL_BASE_URL")]
     Unreadable,
-    /// A model of Bedrock, and no region or no credentials.
     #[error("bedrock needs AWS credentials and a region: set AWS_REGION and sign in, or set MODEL_API_KEY")]
     NoAws,
     /// No TLS client could be set up: the system has no usable certificates.
     #[error("no TLS client could be set up for the model's endpoint")]
     NoClient,
-    /// The answer holds neither text nor calls.
     #[error("the model's answer was empty")]
     Empty,
     /// The turn has made as many requests as it may; nothing was sent.

@@ -20,7 +20,6 @@ const NO_RESULT: &str = "there is no result";
 /// A piece of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
-    /// Text.
     Text(String),
     /// Calls with the text before them and their results.
     Step(Step),

@@ -28,7 +28,6 @@ const MAX_BYTES: usize = 32 * 1024 * 1024;
 pub(super) struct Frame {
     /// The kind, if the format says so; [`DONE`] for the end of a stream.
     pub(super) event: String,
-    /// The content.
     pub(super) data: Value,
 }
 
@@ -52,7 +51,6 @@ impl Frames {
         }
     }
 
-    /// Returns the frames that `bytes` complete.
     pub(super) fn push(&mut self, bytes: &Bytes) -> Result<Vec<Frame>, ModelError> {
         let (frames, held) = match self {
             Self::Events(events) => (events.push(bytes)?, events.line.len() + events.data.len()),

@@ -27,10 +27,7 @@ pub struct Prices(BTreeMap<String, Price>);
 
 impl Prices {
     /// Reads `MODEL_PRICES`.
-    ///
-    /// # Errors
-    ///
-    /// The variable, and the number of the entry that is invalid.
+    /// Fails with the variable, and the number of the entry that is invalid.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let text = env.optional(MODEL_PRICES.name).unwrap_or_default();
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
@@ -59,7 +56,6 @@ impl Prices {
         Ok(Self(read.collect::<Result<_, _>>()?))
     }
 
-    /// Returns true if no price is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

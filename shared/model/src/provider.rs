@@ -37,7 +37,6 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
     /// AWS region and that is unknown.
     fn base_url(&self, region: Option<&str>) -> Option<String>;
 
-    /// Returns the credentials that requests need.
     fn credentials(&self) -> Credentials {
         Credentials::Key
     }
@@ -52,7 +51,6 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
         format!("{base_url}/models")
     }
 
-    /// Returns the ids in a list of models.
     fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
         answer["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str()).collect()
     }

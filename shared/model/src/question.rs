@@ -5,7 +5,7 @@ use annals_core::media::{IMAGE_TOKENS, Image};
 use annals_core::message::{ToolCall, UiMessage};
 use annals_core::time_marks::TimeMarks;
 use annals_core::tokens;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::{Answer, Reasoning};
 
@@ -14,7 +14,6 @@ use super::answer::{Answer, Reasoning};
 pub struct Question<'a> {
     /// `SYSTEM_PROMPT`, verbatim.
     pub system: Option<&'a str>,
-    /// The messages that the model sees.
     pub messages: &'a [UiMessage],
     /// Number of unanswered messages, at the end of `messages`.
     pub unanswered: usize,
@@ -61,9 +60,7 @@ pub struct Tool {
 /// One answer of a turn that held calls, with their results: a call is never sent without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// [`Answer::text`]
     pub text: String,
-    /// [`Answer::reasoning`]
     pub reasoning: Option<Reasoning>,
     /// All of [`Answer::calls`], in order.
     pub done: Vec<Done>,
@@ -72,7 +69,6 @@ pub struct Step {
 /// A call with its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done {
-    /// The call.
     pub call: ToolCall,
     /// Its result, or its error; a string is sent as it is, anything else as JSON.
     pub output: Value,
@@ -121,6 +117,15 @@ impl Question<'_> {
 }
 
 impl Tool {
+    /// Returns a tool whose input is an object of `properties`, and nothing else.
+    pub fn new(name: &str, description: impl Into<String>, properties: Value, required: &[&str]) -> Self {
+        let mut input_schema = json!({
+            "type": "object", "properties": {}, "required": required, "additionalProperties": false,
+        });
+        input_schema["properties"] = properties;
+        Self { name: name.into(), description: description.into(), input_schema }
+    }
+
     /// Returns the tool with the texts of its server escaped; see [`annals_core::markup`].
     pub(super) fn escaped(&self) -> Self {
         Self {
@@ -165,7 +170,6 @@ impl Done {
         tokens::of_text(&self.sent())
     }
 
-    /// Returns the result as it is sent.
     pub(super) fn sent(&self) -> String {
         match &self.output {
             Value::String(text) => text.clone(),

@@ -34,19 +34,14 @@ const EXCERPT_CHARS: usize = 400;
 
 /// Returns the tool, for chats with archived messages.
 pub(crate) fn tool() -> Tool {
-    Tool {
-        name: SEARCH.into(),
-        description: "Searches the earlier messages of this chat that are no longer in view, by words. Use it when somebody \
-                      refers to something said before that neither the messages nor the summary hold: an exact wording, a \
-                      number, a name, a date. Search for the words that the message itself will have held."
-            .into(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "the words to look for"}},
-            "required": ["query"],
-            "additionalProperties": false,
-        }),
-    }
+    Tool::new(
+        SEARCH,
+        "Searches the earlier messages of this chat that are no longer in view, by words. Use it when somebody refers to \
+         something said before that neither the messages nor the summary hold: an exact wording, a number, a name, a date. \
+         Search for the words that the message itself will have held.",
+        json!({"query": {"type": "string", "description": "the words to look for"}}),
+        &["query"],
+    )
 }
 
 /// Carries out a call with `input` in one `line` of `chat`, in its messages `since` one of them; the model sees the messages

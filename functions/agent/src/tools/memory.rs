@@ -133,15 +133,8 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
         Owner::Chat(_) => "this group",
     };
     let kinds: Vec<&str> = EntryKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let tool = |name: &str, description: String, properties: Value, required: &[&str]| Tool {
-        name: name.into(),
-        description,
-        input_schema: json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-        }),
-    };
     vec![
-        tool(
+        Tool::new(
             SEARCH,
             format!(
                 "Searches the notes that are kept about {whose} across conversations. The notes that you are given are \
@@ -151,7 +144,7 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
             json!({"query": {"type": "string", "description": "the words to look for"}}),
             &["query"],
         ),
-        tool(
+        Tool::new(
             SAVE,
             format!(
                 "Keeps one note about {whose} for later conversations. Use it when you are asked to remember \
@@ -164,7 +157,7 @@ pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
             }),
             &["text"],
         ),
-        tool(
+        Tool::new(
             FORGET,
             format!(
                 "Forgets one note about {whose}. Use it only when you are asked to. People can undo it for a week, or delete \

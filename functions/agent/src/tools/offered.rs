@@ -36,18 +36,15 @@ pub(crate) const OWN: [&str; 9] = [
 /// The memory, the time zone and the tools that a turn gives its model.
 #[derive(Clone, Default)]
 pub(crate) struct Offered {
-    /// The memory of the turn's owner.
     pub(super) memory: Option<RecalledMemory>,
     /// The time zone in which the model is told times; `None` for `TIME_ZONE`.
     time_zone: Option<TimeZone>,
     pub(super) servers: ServerTools,
-    /// The chats to send to.
     pub(super) targets: Targets,
     /// True if the person who asks may have a direct chat beside this one; `None` if nothing is sent to other chats.
     sends: Option<bool>,
     /// False for `echo`.
     calls_tools: bool,
-    /// The profile of the chat's agent.
     pub(super) profile: Option<Arc<Profile>>,
     /// Tools that are offered together or not at all.
     pub(super) selected: Vec<Vec<Tool>>,
@@ -134,7 +131,6 @@ impl Offered {
         (!notes.is_empty()).then(|| notes.join("\n\n"))
     }
 
-    /// Returns the names of the selected tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.selected.iter().flatten().map(|tool| tool.name.as_str())
     }

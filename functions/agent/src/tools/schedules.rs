@@ -138,17 +138,9 @@ fn as_json(stored: &StoredSchedule) -> Value {
     shown
 }
 
-/// Returns the tools.
 pub(crate) fn tools() -> Vec<Tool> {
-    let tool = |name: &str, description: &str, properties: Value, required: &[&str]| Tool {
-        name: name.into(),
-        description: description.into(),
-        input_schema: json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-        }),
-    };
     vec![
-        tool(
+        Tool::new(
             CREATE,
             "Has this chat told something, or you asked to do something here, at a later time: a reminder, a message every \
              Monday. Use it when somebody asks for that. Give one of \"text\" and \"task\", and one of \"at\" and \"cron\".",
@@ -161,8 +153,8 @@ pub(crate) fn tools() -> Vec<Tool> {
             }),
             &[],
         ),
-        tool(LIST, "Lists what is scheduled in this chat, with the id of each.", json!({}), &[]),
-        tool(
+        Tool::new(LIST, "Lists what is scheduled in this chat, with the id of each.", json!({}), &[]),
+        Tool::new(
             CANCEL,
             "Cancels a schedule of this chat. Use it only when you are asked to.",
             json!({"id": {"type": "string", "description": "its id, as schedule_list says it"}}),

@@ -15,16 +15,12 @@ pub(crate) fn tool(profile: &Profile) -> Option<Tool> {
         return None;
     }
     let names: Vec<&str> = profile.skills.iter().map(|skill| skill.name.as_str()).collect();
-    Some(Tool {
-        name: LOAD.into(),
-        description: "Loads one of your skills: instructions for a kind of work. Load it before that work, and follow it.".into(),
-        input_schema: json!({
-            "type": "object",
-            "properties": {"name": {"type": "string", "enum": names, "description": "the skill"}},
-            "required": ["name"],
-            "additionalProperties": false,
-        }),
-    })
+    Some(Tool::new(
+        LOAD,
+        "Loads one of your skills: instructions for a kind of work. Load it before that work, and follow it.",
+        json!({"name": {"type": "string", "enum": names, "description": "the skill"}}),
+        &["name"],
+    ))
 }
 
 /// Carries out a call with `input`.

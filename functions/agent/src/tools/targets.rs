@@ -14,7 +14,6 @@ pub(crate) const SEND: &str = "chat_send";
 pub(crate) struct Targets {
     /// True if the person who asks may have a direct chat beside this one.
     pub(crate) has_direct: bool,
-    /// Those that an admin has named.
     pub(crate) named: Vec<SendTarget>,
 }
 
@@ -46,20 +45,15 @@ impl Targets {
         } else {
             ""
         };
-        Some(Tool {
-            name: SEND.into(),
-            description: "Sends a text to another chat, as your message there. People there do not see this chat, so the text \
-                          must be complete. Use it only when you are asked to."
-                .into(),
-            input_schema: json!({
-                "type": "object",
-                "properties": {
-                    "to": {"type": "string", "enum": names, "description": format!("the chat.{about_direct}")},
-                    "text": {"type": "string", "description": "what to say, word for word"},
-                },
-                "required": ["to", "text"],
-                "additionalProperties": false,
+        Some(Tool::new(
+            SEND,
+            "Sends a text to another chat, as your message there. People there do not see this chat, so the text must be \
+             complete. Use it only when you are asked to.",
+            json!({
+                "to": {"type": "string", "enum": names, "description": format!("the chat.{about_direct}")},
+                "text": {"type": "string", "description": "what to say, word for word"},
             }),
-        })
+            &["to", "text"],
+        ))
     }
 }
