@@ -272,25 +272,12 @@ impl Model for Life {
 
     fn init_states(&self) -> Vec<State> {
         vec![State {
-            now: 0,
-            table: Vec::new(),
-            pointers: Vec::new(),
-            objects: Vec::new(),
-            memory: None,
-            listing: None,
-            head: None,
-            turns: 0,
-            held_by: None,
             posts: vec![Post::WAITING; self.said.len()],
-            registry: Registry::default(),
             runs: vec![None; self.runs],
             visits: vec![None; self.visits],
             deletes: vec![None; self.deletes],
-            is_forgetting: false,
-            acknowledged: 0,
-            covered: [0; 2],
-            has_lost: false,
             left: self.budget,
+            ..State::default()
         }]
     }
 

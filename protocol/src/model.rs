@@ -3,7 +3,7 @@
 use stateright::{Model, Property};
 
 use crate::records::{Decision, decide, extended, finds_something};
-use crate::state::{Budget, Entry, Head, Kind, Lease, Places, Post, Reply, Run, Said, State, Step, Turn};
+use crate::state::{Budget, Entry, Kind, Lease, Places, Post, Reply, Run, Said, State, Step, Turn};
 
 /// The model that is explored.
 #[derive(Clone, Debug)]
@@ -445,17 +445,11 @@ impl Model for Protocol {
         let places = self.said.len();
         vec![State {
             posts: vec![Post::Waiting; places],
-            stored: 0,
-            queued: 0,
-            repeated: 0,
             replies: vec![None; places],
-            head: Head { lease: Lease::Free, turn: None, stopped_to: None },
-            queue: Vec::new(),
             runs: vec![None; self.runs],
-            visit: None,
             sent: vec![vec![0; self.pieces.into()]; places],
-            to_stop: 0,
             left: self.budget,
+            ..State::default()
         }]
     }
 
@@ -547,7 +541,7 @@ impl Model for Protocol {
 
 impl State {
     fn run_mut(&mut self, slot: usize) -> &mut Run {
-        self.runs[slot].get_or_insert_with(|| Run::new(Entry { from: 0, deliveries: 0, held_by: None }))
+        self.runs[slot].get_or_insert_default()
     }
 
     /// Gives the next fence to another process: no run has the newest.
@@ -586,25 +580,12 @@ impl State {
 
 impl Run {
     fn new(entry: Entry) -> Self {
-        Self {
-            step: Step::Claim,
-            is_newest: false,
-            is_last_claim: false,
-            delivery: entry.deliveries,
-            from: entry.from,
-            turn_claimed: None,
-            stop_claimed: None,
-            turn: Turn::default(),
-            added: 0,
-            ends: false,
-            leaves_more: false,
-            late_sends: 0,
-        }
+        Self { delivery: entry.deliveries, from: entry.from, ..Self::default() }
     }
 
     /// Returns the run before its next claim.
     fn anew(self) -> Self {
-        Self::new(Entry { from: self.from, deliveries: self.delivery, held_by: None })
+        Self { delivery: self.delivery, from: self.from, ..Self::default() }
     }
 }
 

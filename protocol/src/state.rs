@@ -57,8 +57,9 @@ impl Turn {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lease {
+    #[default]
     Free,
     Run,
     Upkeep,
@@ -67,7 +68,7 @@ pub enum Lease {
 }
 
 /// The head, without its fence. Only the holder of the newest fence matters, and runs remember that themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Head {
     /// `leaseUntil` and `housekeeping`
     pub lease: Lease,
@@ -76,7 +77,7 @@ pub struct Head {
     pub stopped_to: Option<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// The place that it names.
     pub from: u8,
@@ -86,8 +87,9 @@ pub struct Entry {
     pub held_by: Option<u8>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Step {
+    #[default]
     Claim,
     Look,
     Ask,
@@ -113,7 +115,7 @@ pub enum Step {
     LookWhoTookIt,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Run {
     pub step: Step,
@@ -157,7 +159,7 @@ pub struct Budget {
     pub rounds: u8,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub posts: Vec<Post>,
     /// The places whose record is stored.

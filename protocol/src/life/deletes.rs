@@ -37,7 +37,7 @@ impl Life {
                         forgotten_at: Some(state.now),
                         due: Some(due(state.now)),
                         expires: has_date.then(|| expiry(state.now)),
-                        ..Head::NEW
+                        ..Head::default()
                     });
                     state.is_forgetting = false;
                     state.grow_old(Age::Doomed, Age::Forgotten);
@@ -53,7 +53,7 @@ impl Life {
 
     /// Claims the chat, and takes it from everybody but another deletion, which has it.
     fn claim_to_forget(&self, state: &mut State, is_newest: &mut bool) -> Option<DeleteStep> {
-        let head = state.head.unwrap_or(Head::NEW);
+        let head = state.head.unwrap_or_default();
         if !*is_newest {
             if head.lease == Lease::Forgetting {
                 return None;

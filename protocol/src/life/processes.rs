@@ -86,7 +86,7 @@ impl State {
 
     /// Returns the head, which the first update makes.
     pub(super) fn head_mut(&mut self) -> &mut Head {
-        self.head.get_or_insert(Head::NEW)
+        self.head.get_or_insert_default()
     }
 
     /// Gives the next fence to somebody: no process has the newest.

@@ -1,7 +1,7 @@
 //! The steps of a run: claim, read, commit, put the reply, finish.
 
 use super::records::{Decision, Look, decide};
-use super::state::{Age, Content, Form, Head, Kept, Key, Lease, Places, Run, RunStep, State};
+use super::state::{Age, Content, Form, Kept, Key, Lease, Places, Run, RunStep, State};
 use super::{Flaw, Life};
 
 impl Life {
@@ -51,7 +51,7 @@ impl Life {
 
     /// Claims the chat; `None` if somebody has it.
     fn claim_for_run(state: &mut State, run: Run) -> Option<Run> {
-        let head = state.head.unwrap_or(Head::NEW);
+        let head = state.head.unwrap_or_default();
         // A run whose claim was carried out, and whose answer was lost, recognises itself.
         if !run.is_newest {
             if matches!(head.lease, Lease::Run | Lease::Forgetting) {
@@ -135,17 +135,7 @@ impl State {
 
 impl Run {
     fn new(now: u8) -> Self {
-        Self {
-            step: RunStep::Claim,
-            is_newest: false,
-            born: now,
-            meets_archiving: false,
-            age: Age::Fresh,
-            claimed: None,
-            covers: 0,
-            covered_until: 0,
-            leaves_more: false,
-        }
+        Self { born: now, ..Self::default() }
     }
 }
 

@@ -33,9 +33,10 @@ pub struct Key {
 }
 
 /// The relation of some data to the deletions of the chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Age {
     /// Data that no deletion has met.
+    #[default]
     Fresh,
     /// Data from before the beginning of a deletion that has not ended.
     Doomed,
@@ -84,8 +85,9 @@ pub struct Pointer {
     pub age: Age,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lease {
+    #[default]
     Free,
     Run,
     Upkeep,
@@ -93,7 +95,7 @@ pub enum Lease {
 }
 
 /// The head, without its fence: each process remembers if it has the newest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Head {
     /// `leaseUntil`, `housekeeping` and `forgetting`
     pub lease: Lease,
@@ -110,20 +112,6 @@ pub struct Head {
     pub due: Option<Tick>,
     /// `expiresAt`, which an emptied head had once.
     pub expires: Option<Tick>,
-}
-
-impl Head {
-    /// A head as the first update makes it.
-    pub const NEW: Self = Self {
-        lease: Lease::Free,
-        is_taken: false,
-        turn: None,
-        has_archive: false,
-        archiving: None,
-        forgotten_at: None,
-        due: None,
-        expires: None,
-    };
 }
 
 /// The forms of a message that somebody has read, by number.
@@ -161,8 +149,9 @@ pub struct Post {
     pub overlaps: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RunStep {
+    #[default]
     Claim,
     Look,
     Commit,
@@ -177,7 +166,7 @@ pub enum RunStep {
     },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Run {
     pub step: RunStep,
     /// True if its fence is the newest.
@@ -196,9 +185,10 @@ pub struct Run {
     pub leaves_more: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum VisitStep {
     /// Finish the stretch in the head, or commit to the next one.
+    #[default]
     Choose,
     Object(Stretch),
     Pointer(Stretch),
@@ -222,7 +212,7 @@ pub enum VisitStep {
     Settle,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Visit {
     pub step: VisitStep,
     /// True if its fence is the newest.
@@ -281,7 +271,7 @@ pub struct Registry {
     pub agent: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub now: Tick,
     /// The records in the table, in order.

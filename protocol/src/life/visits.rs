@@ -3,7 +3,7 @@
 
 use super::records::{due, expiry, see};
 use super::state::{
-    Age, Content, Form, Item, Kept, Key, Lease, Object, Pointer, State, Stretch, Visit, VisitStep,
+    Content, Form, Item, Kept, Key, Lease, Object, Pointer, State, Stretch, Visit, VisitStep,
 };
 use super::{Flaw, Life};
 
@@ -15,16 +15,8 @@ impl Life {
         let head = state.head_mut();
         head.expires = head.expires.filter(|_| is_without);
         let forgotten_at = head.forgotten_at;
-        state.visits[usize::from(slot)] = Some(Visit {
-            step: VisitStep::Choose,
-            is_newest: true,
-            born: state.now,
-            age: Age::Fresh,
-            forgotten_at,
-            batch: Vec::new(),
-            keep: Vec::new(),
-            next: None,
-        });
+        let visit = Visit { is_newest: true, born: state.now, forgotten_at, ..Visit::default() };
+        state.visits[usize::from(slot)] = Some(visit);
     }
 
     /// Does the next step of a visit, as `Upkeep::visit` and `History::archive_all` do.
