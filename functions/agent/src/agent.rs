@@ -18,7 +18,7 @@ use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
 use annals_engine::profiles::{Profiles, refused};
 use annals_engine::settings::{AgentConfig, MemoryConfig, ViewConfig};
-use annals_engine::usage::{Allowance, AllowanceError, UsageConfig};
+use annals_engine::usage::{Allowance, UsageConfig};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_io::recorder::Recorder;
@@ -38,7 +38,6 @@ const NEWEST_RECORDS: usize = 20;
 /// Answers chats.
 #[derive(Clone)]
 pub struct Agent {
-    /// The histories.
     pub history: History,
     /// The model that answers: in a run that of its chat.
     pub model: Model,
@@ -48,7 +47,6 @@ pub struct Agent {
     pub deliverer: Deliverer,
     /// Fetch the messages around those of groups, for platforms that do not send them.
     pub surroundings: Vec<Arc<dyn Surroundings>>,
-    /// The settings of a context.
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
     pub memory: MemoryConfig,
@@ -80,7 +78,6 @@ pub struct Agent {
     pub usage: Arc<UsageConfig>,
     /// Appends what is sent to other chats, and queues their turns; `None` if nothing is.
     pub outgoing: Option<Ingress>,
-    /// The time.
     pub clock: Clock,
 }
 
@@ -115,19 +112,12 @@ impl Agent {
     }
 
     /// Reads the usage that is left in `chat` for the sender of `asked`.
-    pub(crate) async fn allowance(
-        &self,
-        chat: &ChatKey,
-        asked: &Record,
-    ) -> Result<Allowance, AllowanceError> {
+    pub(crate) async fn allowance(&self, chat: &ChatKey, asked: &Record) -> Result<Allowance, HistoryError> {
         Allowance::read(&self.usage, &self.history, chat, &asked.sender(), self.memory.links).await
     }
 
     /// Returns the same agent with these profiles.
-    ///
-    /// # Errors
-    ///
-    /// A profile names a tool that is neither of this program nor of a server of `TOOLS`: its file and line.
+    /// Fails with file and line of a profile that names a tool neither of this program nor of a server of `TOOLS`.
     pub fn with_profiles(self, profiles: Profiles) -> Result<Self, ConfigError> {
         let servers = self.servers.as_deref().map(Servers::names).unwrap_or_default();
         for tool in profiles.all().iter().flat_map(|profile| profile.tools.iter().flatten()) {
@@ -185,7 +175,6 @@ impl Agent {
         self.profile.as_ref()?.rounds
     }
 
-    /// Returns the compaction of this agent's chats.
     pub(crate) fn compaction(&self) -> Compaction {
         Compaction {
             history: self.history.clone(),

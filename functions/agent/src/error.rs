@@ -6,45 +6,31 @@ use annals_channel::delivery::DeliveryError;
 use annals_core::sort_key::Timestamp;
 use annals_engine::compaction::CompactionError;
 use annals_engine::joining::JoinError;
-use annals_engine::usage::AllowanceError;
 use annals_model::ModelError;
 use annals_store::history::HistoryError;
 use annals_store::memory::MemoryError;
-use annals_store::people::PeopleError;
 
 use crate::retry_policy::Attempt;
 
 /// A run that ended before its turn was done. The next attempt at the turn continues it.
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
-    /// The history could not be read or written. [`HistoryError::LeaseLost`] if another run took the chat over.
+    /// The history, or the links of a person, could not be read or written. [`HistoryError::LeaseLost`] if another run
+    /// took the chat over.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The model gave no answer.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A `/compact` failed.
     #[error("failed to compact a chat on /compact; it is retried: {0}")]
     Compaction(CompactionError),
-    /// The memory of a linked person could not be moved.
     #[error("failed to move memory entries to a linked person; it is retried: {0}")]
     Memory(#[from] MemoryError),
-    /// The links of a person could not be read or changed.
-    #[error(transparent)]
-    People(#[from] PeopleError),
-    /// The reply is stored, but not delivered.
     #[error("failed to deliver a stored reply; it is retried: {0}")]
     Delivery(DeliveryError),
-    /// Another run has the chat.
     #[error("another run has this chat until {until} (epoch milliseconds)")]
-    Busy {
-        /// End of the other run's lease.
-        until: Timestamp,
-    },
-    /// The run reached the end of its lease.
+    Busy { until: Timestamp },
     #[error("the run took longer than its lease")]
     OutOfTime,
-    /// There is more to answer or to send, and too little time left for that.
     #[error("the run has too little time left for the chat's next turn; the next run continues")]
     Unfinished,
 }
@@ -63,15 +49,6 @@ impl TurnError {
     /// Returns true if another run took the chat over.
     pub(crate) fn is_lease_lost(&self) -> bool {
         matches!(self, Self::History(HistoryError::LeaseLost))
-    }
-}
-
-impl From<AllowanceError> for TurnError {
-    fn from(error: AllowanceError) -> Self {
-        match error {
-            AllowanceError::History(error) => error.into(),
-            AllowanceError::People(error) => error.into(),
-        }
     }
 }
 
@@ -97,7 +74,6 @@ impl From<CompactionError> for TurnError {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Undone {
-    /// The reason.
     #[source]
     pub error: TurnError,
     /// Number of the attempt at the turn.

@@ -5,7 +5,6 @@ use annals_engine::remembering::RememberError;
 use annals_runtime::problem::Problem;
 use annals_store::history::HistoryError;
 use annals_store::memory::MemoryError;
-use annals_store::people::PeopleError;
 use axum::response::{IntoResponse, Response};
 
 /// Reason why a handler returns no result.
@@ -21,8 +20,6 @@ pub(crate) enum Failure {
     Unreadable(HistoryError),
     #[error("failed to read or write memory: {0}")]
     Memory(#[from] MemoryError),
-    #[error("failed to read or change the links of a person: {0}")]
-    People(#[from] PeopleError),
     #[error("failed to read the memory of a chat: {0}")]
     Recall(#[from] RememberError),
 }
@@ -49,7 +46,7 @@ impl IntoResponse for Failure {
             Self::Problem(problem) => return problem.clone().into_response(),
             Self::Ingress(IngressError::History(HistoryError::Taken { .. }))
             | Self::History(HistoryError::Taken { .. }) => return Problem::not_the_author().into_response(),
-            Self::Ingress(_) | Self::History(_) | Self::People(_) => Problem::unavailable(),
+            Self::Ingress(_) | Self::History(_) => Problem::unavailable(),
             Self::Unreadable(_) => Problem::unreadable(),
             Self::Memory(_) | Self::Recall(_) => Problem::memory_unavailable(),
         };

@@ -39,30 +39,23 @@ const MAX_HALVINGS: u32 = 5;
 /// Compacts chats.
 #[derive(Clone)]
 pub struct Compaction {
-    /// The histories.
     pub history: History,
-    /// The model for summaries.
     pub model: Model,
-    /// The settings of a context.
     pub view: ViewConfig,
     /// The chat's agent: the author of summaries.
     pub agent_id: String,
     /// `agent_id`, unless that is the default agent: an agent that has memory of its own.
     pub profile_id: Option<String>,
-    /// The counter of compactions.
     pub metrics: Metrics,
 }
 
 /// A failed compaction; the history is as it was.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
-    /// The history could not be read or written.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The model failed.
     #[error("no summary was made: {0}")]
     Model(#[from] ModelError),
-    /// The model's answer is not a valid summary.
     #[error("no summary was made: {0}")]
     NoSummary(#[from] NoSummary),
 }
@@ -70,7 +63,6 @@ pub enum CompactionError {
 /// The result of a compaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compacted {
-    /// The summary as stored.
     pub summary: Record,
     /// Number of messages that it counts beyond those of the summary that it folds.
     pub counted: usize,

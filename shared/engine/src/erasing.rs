@@ -32,7 +32,7 @@ use annals_store::history::directory::ListCursor;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position, StoredSchedule};
 use annals_store::memory::{Memory, MemoryError};
-use annals_store::people::{Begun, Erasure, People, PeopleError};
+use annals_store::people::{Begun, Erasure, People};
 use serde::Serialize;
 
 use crate::forgetting::{ForgetError, LEASE, forget};
@@ -48,18 +48,14 @@ const MOVES_BY: Duration = Duration::from_hours(1);
 pub struct Person {
     /// The Person: one of the identities.
     pub id: String,
-    /// All of them.
     pub identities: BTreeSet<String>,
 }
 
 /// The part of a chat that is one person's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// All of it.
     Whole,
-    /// Their own records.
     Own,
-    /// Nothing.
     Nothing,
 }
 
@@ -79,18 +75,12 @@ pub struct ErasedNumbers {
 /// A person who is not erased, or only in part: the same request continues.
 #[derive(Debug, thiserror::Error)]
 pub enum EraseError {
-    /// The time of the request is over.
     #[error("the time of the request ended before all chats were looked at")]
     Unfinished,
-    /// A chat could not be forgotten.
     #[error(transparent)]
     Forget(#[from] ForgetError),
-    /// Memory could not be deleted.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The links could not be read or deleted.
-    #[error(transparent)]
-    People(#[from] PeopleError),
 }
 
 impl From<HistoryError> for EraseError {
@@ -101,7 +91,7 @@ impl From<HistoryError> for EraseError {
 
 impl Person {
     /// Reads the identities of the Person of `identity`.
-    pub async fn of(people: &People, identity: &str) -> Result<Self, PeopleError> {
+    pub async fn of(people: &People, identity: &str) -> Result<Self, HistoryError> {
         let all = people.everybody(identity).await?;
         let id = all.first().map_or(identity, String::as_str).to_owned();
         Ok(Self { id, identities: all.into_iter().collect() })
@@ -124,7 +114,6 @@ impl Person {
         self.wrote(record).is_some() || tells()
     }
 
-    /// Returns true if a schedule is for the person.
     pub fn is_told(&self, stored: &StoredSchedule) -> bool {
         let to = &stored.schedule.to;
         let of_platform =
@@ -138,7 +127,7 @@ impl Person {
         &self,
         people: &People,
         agents: &Agents,
-    ) -> Result<Vec<(String, ChatKey)>, PeopleError> {
+    ) -> Result<Vec<(String, ChatKey)>, HistoryError> {
         let mut chats = Vec::new();
         for identity in &self.identities {
             let known = people.identity(identity).await?;

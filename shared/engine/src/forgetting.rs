@@ -26,7 +26,7 @@ use annals_core::sort_key::Timestamp;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{Erased, History, HistoryError};
 use annals_store::memory::{Memory, MemoryError};
-use annals_store::people::{People, PeopleError};
+use annals_store::people::People;
 use serde::Serialize;
 
 /// Lifetime of a claim. The deletion renews it with each page. A run that meets the claim waits until it ends.
@@ -50,28 +50,17 @@ pub struct Forgotten {
 /// A chat that is not forgotten, or only in part: the same request continues.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
-    /// Another request is deleting it.
     #[error("the chat is being deleted by another request, at most until {until} (epoch milliseconds)")]
-    Busy {
-        /// End of that request's claim.
-        until: Timestamp,
-    },
+    Busy { until: Timestamp },
     /// The time of the request is over. What is deleted is gone; the next request continues.
     #[error("the time of the request ended after {} records were deleted", forgotten.records)]
-    Unfinished {
-        /// The numbers so far.
-        forgotten: Forgotten,
-    },
-    /// The history could not be read or deleted. [`HistoryError::LeaseLost`] if a page took longer than the claim holds
-    /// and another process has claimed the chat.
+    Unfinished { forgotten: Forgotten },
+    /// The history, or the links of an author, could not be read or deleted. [`HistoryError::LeaseLost`] if a page took
+    /// longer than the claim holds and another process has claimed the chat.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// Memory could not be read or deleted.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The links of an author could not be read.
-    #[error(transparent)]
-    People(#[from] PeopleError),
 }
 
 /// Deletes everything of `chat`, under all the names that it has had, until `deadline` at most. Safe to repeat: deleted
@@ -176,7 +165,7 @@ async fn owners_of(
     history: &History,
     agents: &Agents,
     records: &[Record],
-) -> Result<BTreeSet<Owner>, PeopleError> {
+) -> Result<BTreeSet<Owner>, HistoryError> {
     let people = People::beside(history);
     let mut authors: BTreeSet<String> = BTreeSet::new();
     for record in records {

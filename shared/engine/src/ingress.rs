@@ -43,12 +43,12 @@ use annals_core::texts::Texts;
 use annals_io::metrics::{Metric, Metrics};
 use annals_store::history::{Appended, Cursor, History, HistoryError, Outcome, Position, Reply};
 use annals_store::memory::{Memory, MemoryError};
-use annals_store::people::{People, PeopleError};
+use annals_store::people::People;
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 
 use crate::delivery::Deliverer;
 use crate::scheduling::Scheduling;
-use crate::usage::{self, Allowance, AllowanceError, Prices, UsageConfig};
+use crate::usage::{self, Allowance, Prices, UsageConfig};
 
 use self::answered::Answered;
 pub use self::approving::refused;
@@ -75,7 +75,7 @@ pub struct Ingress {
 /// A message was not, or may not have been, stored with its turn queued: the platform must deliver it again.
 #[derive(Debug, thiserror::Error)]
 pub enum IngressError {
-    /// The message could not be stored.
+    /// The message could not be stored, or a link not be read or changed. The next delivery does it.
     #[error(transparent)]
     History(#[from] HistoryError),
     /// Memory could not do what a command asked for. The next delivery does it.
@@ -84,13 +84,8 @@ pub enum IngressError {
     /// The message is stored, but its turn is not queued. The next delivery queues it.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// A link could not be read or changed. The next delivery does it.
-    #[error(transparent)]
-    People(#[from] PeopleError),
-    /// The id of a person cannot be part of a chat's key.
     #[error("a person has no direct chat: {0}")]
     Key(KeyError),
-    /// There is no code for a link.
     #[error("no code for a link could be made: {0}")]
     Random(#[from] std::io::Error),
     /// A command was carried out, but its confirmation was not sent. The next delivery sends it.
@@ -98,19 +93,9 @@ pub enum IngressError {
     Confirmation(DeliveryError),
 }
 
-impl From<AllowanceError> for IngressError {
-    fn from(error: AllowanceError) -> Self {
-        match error {
-            AllowanceError::History(error) => error.into(),
-            AllowanceError::People(error) => error.into(),
-        }
-    }
-}
-
 /// Result of a command.
 #[derive(Debug)]
 pub struct Commanded {
-    /// Result of appending its record.
     pub appended: Appended,
     /// Text for the user, if it has not been sent yet. After sending it, call [`Ingress::confirmed`].
     pub confirmation: Option<Confirmation>,
@@ -119,13 +104,11 @@ pub struct Commanded {
 /// A confirmation that has to be sent to the user.
 #[derive(Clone, Debug)]
 pub struct Confirmation {
-    /// The text.
     pub text: String,
     /// True if the command was a `/stop` that ended something.
     pub is_stop: bool,
     /// The command, whose channel and chat it is sent to.
     pub to: Record,
-    /// Key of its record.
     pub key: SortKey,
     reply: Reply,
 }
@@ -171,19 +154,16 @@ impl Ingress {
         Ok(Language::of_records(page.records.iter(), &draft.user_id).texts())
     }
 
-    /// Returns the prices of models.
     pub fn prices(&self) -> &Prices {
         &self.config.usage.prices
     }
 
-    /// Sets the counters.
     #[must_use]
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = metrics;
         self
     }
 
-    /// The histories.
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -194,7 +174,6 @@ impl Ingress {
         Scheduling { history, queue, language: self.config.language }
     }
 
-    /// Returns the memory of people and groups.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }

@@ -33,10 +33,8 @@ const MAX_PAGES: usize = 5;
 /// A join that is not carried out, or only in part: the next run continues.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// Memory could not be moved.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// No summary was made, or the history could not be read or written.
     #[error(transparent)]
     Compaction(#[from] CompactionError),
 }
@@ -152,7 +150,6 @@ impl Compaction {
         Ok(Some(extract(&cut, max_tokens)))
     }
 
-    /// Moves the entries that `join` is about.
     async fn move_memory(&self, join: &Join) -> Result<(), JoinError> {
         if join.from_person == join.to_person {
             return Ok(());

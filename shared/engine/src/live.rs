@@ -36,7 +36,6 @@ struct Topic {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Number of turns that have begun.
     turns: u64,
     /// The last turn that has begun.
     turn: Option<Arc<ReplyStart>>,
@@ -47,20 +46,16 @@ struct State {
 /// The reply that is being made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyStart {
-    /// Bases of the messages that it covers.
     pub covers: Vec<SortKey>,
     /// Key at which it will be stored, or key of the reply that continues.
     pub reply: SortKey,
-    /// Its id in the history.
     pub message_id: String,
 }
 
 /// A live event of a run.
 #[derive(Clone, Debug)]
 pub enum ReplyEvent {
-    /// More text.
     Text(Arc<str>),
-    /// More of the model's reasoning.
     Reasoning(Arc<str>),
     /// The answer broke off: the events since the last parts are void.
     Void,
@@ -73,9 +68,7 @@ pub enum ReplyEvent {
 /// An event for a listener.
 #[derive(Clone, Debug)]
 pub enum LiveEvent {
-    /// A reply begins.
     Started(Arc<ReplyStart>),
-    /// A part of the reply.
     Reply(ReplyEvent),
     /// The run has ended, with a reply or without.
     Ended,
@@ -144,18 +137,15 @@ impl Publisher {
 }
 
 impl Feed {
-    /// Returns the reply so far.
     pub fn so_far(&self) -> ReplySoFar {
         self.state().clone()
     }
 
-    /// Sends an event.
     fn publish(&self, event: ReplyEvent) {
         self.state().hear(&event);
         self.tell(event);
     }
 
-    /// Sends an event to the listeners.
     fn tell(&self, event: ReplyEvent) {
         if let Some(publisher) = self.publisher.as_deref() {
             publisher.change(|state| state.events.push(event));

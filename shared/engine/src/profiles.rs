@@ -19,7 +19,6 @@ pub const AGENTS_FOLDER: Setting = Setting::described(
 /// The place of the profiles, and their agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfilesSetting {
-    /// The folder.
     pub folder: AgentsFolder,
     /// The ids of the agents: the names of their folders. If there are none, nothing is read.
     pub ids: Vec<String>,
@@ -30,11 +29,9 @@ pub struct ProfilesSetting {
 /// `AGENTS_FOLDER`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentsFolder {
-    /// A folder of this machine.
     Here(String),
     /// A prefix of a bucket.
     Stored {
-        /// The bucket.
         bucket: String,
         /// The prefix, without a slash at its end.
         prefix: String,
@@ -72,10 +69,7 @@ impl ProfilesSetting {
     }
 
     /// Returns the profiles of all agents from the `files` of their folders, by the path in the folder.
-    ///
-    /// # Errors
-    ///
-    /// A file cannot be used: its path and line.
+    /// Fails with path and line of a file that cannot be used.
     pub fn parse(
         &self,
         mut files: BTreeMap<String, BTreeMap<String, String>>,
@@ -120,7 +114,6 @@ impl Profiles {
         self.0.iter().find(|profile| profile.id == id)
     }
 
-    /// Returns all of them.
     pub fn all(&self) -> &[Arc<Profile>] {
         &self.0
     }

@@ -29,32 +29,25 @@ const DEFER_AFTER: Duration = Duration::from_millis(1500);
 
 /// Stores the events of one webhook.
 pub struct Receiver<W> {
-    /// The webhook.
     pub webhook: W,
     /// Appends and enqueues.
     pub ingress: Ingress,
     /// Sends confirmations of commands.
     pub deliverer: Deliverer,
-    /// The time.
     pub clock: Clock,
 }
 
 /// The event is not, or not known to be, stored: the platform must deliver it again.
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiveError {
-    /// A message could not be appended or enqueued.
     #[error(transparent)]
     Ingress(#[from] IngressError),
-    /// The history could not be read or written.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The event could not be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The whole took longer than the platform waits.
     #[error("the event took longer than the platform waits")]
     Late,
-    /// A message was withdrawn that may still be on its way.
     #[error("a message was withdrawn that may still be on its way")]
     EarlyWithdrawal,
 }

@@ -23,7 +23,7 @@ use annals_model::{Finish, Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
 use annals_store::memory::{Captured, Memory, MemoryError, Overview};
-use annals_store::people::{People, PeopleError};
+use annals_store::people::People;
 
 use crate::settings::{MemoryConfig, ViewConfig};
 
@@ -36,9 +36,7 @@ const RECALLED_SHARE: u32 = 8;
 /// Captures entries from Sessions that have ended.
 #[derive(Clone, Debug)]
 pub struct Remembering {
-    /// The histories.
     pub history: History,
-    /// Model that finds the entries.
     pub model: Model,
     /// Settings that decide where Sessions end.
     pub view: ViewConfig,
@@ -51,23 +49,16 @@ pub struct Remembering {
 pub struct Looked {
     /// Last interaction of the last Session that was captured.
     pub captured_to: SortKey,
-    /// Number of stored entries.
     pub entries: usize,
 }
 
 /// A capture failed; nothing has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RememberError {
-    /// The entries could not be read or written.
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// The history could not be read.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The links of a person could not be read.
-    #[error(transparent)]
-    People(#[from] PeopleError),
-    /// The model failed.
     #[error("failed to capture memory: {0}")]
     Model(#[from] ModelError),
 }

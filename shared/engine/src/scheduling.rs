@@ -32,9 +32,7 @@ const PAGE: usize = 100;
 /// Carries out schedules.
 #[derive(Clone)]
 pub struct Scheduling {
-    /// The histories.
     pub history: History,
-    /// The queue of turns.
     pub queue: Arc<dyn TurnQueue>,
     /// `LANGUAGE`; `None` for that of each person.
     pub language: Option<Language>,
@@ -45,7 +43,6 @@ pub struct Scheduling {
 pub struct Ran {
     /// Number of occurrences whose record is stored and whose turn is queued.
     pub occurrences: u32,
-    /// Number of them that were late.
     pub late: u32,
     /// Number that failed. The next round repeats them.
     pub failed: u32,
@@ -54,16 +51,12 @@ pub struct Ran {
 /// A schedule that could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// Its date is past.
     #[error("it never comes due: its date is past")]
     Past,
-    /// The chat has as many as it may.
     #[error("this chat has {MAX_SCHEDULES} schedules already: delete one first")]
     TooMany,
-    /// Its id is that of another schedule.
     #[error("another schedule of this chat has this id: choose another one")]
     Taken,
-    /// The store failed.
     #[error(transparent)]
     History(#[from] HistoryError),
 }

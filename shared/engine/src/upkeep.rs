@@ -33,30 +33,23 @@ const SETTLED_AFTER: Duration = Duration::from_hours(1);
 /// Visits chats.
 #[derive(Clone, Debug)]
 pub struct Upkeep {
-    /// The histories.
     pub history: History,
     /// The model for summaries and captures.
     pub model: Model,
-    /// The settings of a context.
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`
     pub memory: MemoryConfig,
     /// `ALLOW_FROM`, `ALLOW_CHATS`
     pub access: Access,
-    /// The counter of compactions.
     pub metrics: Metrics,
 }
 
 /// The result of a visit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visited {
-    /// Number of archived records.
     pub archived: u32,
-    /// Number of their segments.
     pub segments: u32,
-    /// Number of appended summaries.
     pub summaries: u32,
-    /// Number of captured memory entries.
     pub captured: u32,
     /// Time of the next visit for the records that are stored already; `None` if only new records need one.
     pub next: Option<Timestamp>,
@@ -69,26 +62,19 @@ pub struct Visited {
 /// A visit that failed. The history is as complete as before, and the chat is visited again.
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
-    /// A run has the chat.
     #[error("a run has this chat until {until} (epoch milliseconds)")]
-    Busy {
-        /// End of its lease.
-        until: Timestamp,
-    },
+    Busy { until: Timestamp },
     /// The history could not be read or written. [`HistoryError::LeaseLost`] if a run took the chat over.
     #[error(transparent)]
     History(#[from] HistoryError),
-    /// The model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// An ended Session could not be captured to memory.
     #[error(transparent)]
     Remember(#[from] RememberError),
 }
 
 /// The state of a chat that may be empty.
 enum Emptied {
-    /// It has records.
     InUse,
     /// It is empty, and its head must stay until then.
     Until(Timestamp),

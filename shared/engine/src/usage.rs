@@ -16,7 +16,7 @@ use annals_core::texts::{Spending, Texts, Whose, thousands};
 use annals_model::Usage;
 use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Position};
 
-pub use allowance::{Allowance, AllowanceError, UsageConfig};
+pub use allowance::{Allowance, UsageConfig};
 pub use annals_model::prices::Prices;
 
 /// Maximum number of records of a chat that are read for its usage: the newest of the range.
@@ -29,9 +29,7 @@ pub struct Spent {
     pub ts: Timestamp,
     /// The Person who asked; `None` if the message is not among the records that were read.
     pub person: Option<String>,
-    /// The model.
     pub model: String,
-    /// The tokens.
     pub usage: Usage,
 }
 
@@ -47,13 +45,10 @@ pub struct ChatUsage {
 /// A sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
-    /// Number of replies.
     pub replies: u64,
     /// Tokens read, including those from a cache.
     pub input_tokens: u64,
-    /// Tokens written.
     pub output_tokens: u64,
-    /// Tokens read from a cache.
     pub cached_input_tokens: u64,
     /// Cost of the replies whose price is known.
     pub cost: f64,
@@ -62,7 +57,6 @@ pub struct Total {
 }
 
 impl Total {
-    /// Adds a reply.
     pub fn add(&mut self, spent: &Spent, prices: &Prices) {
         self.replies += 1;
         self.input_tokens += u64::from(spent.usage.input_tokens);

@@ -36,13 +36,14 @@
 //! - [`counters`]: usage by day, for limits
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
 //! - `fields.rs`: the stored fields of a record; `item.rs`: a record as an item; `table.rs`: DynamoDB
-//! - `bucket.rs`: S3; `bodies.rs`: large messages; `media.rs`: images that people sent
+//! - `bucket.rs`: S3; `cache.rs`: what was read of segments; `bodies.rs`: large messages; `media.rs`: images that people sent
 
 mod append;
 mod archive;
 mod archived;
 mod bodies;
 mod bucket;
+mod cache;
 mod chat_settings;
 pub mod counters;
 mod cursor;
@@ -106,17 +107,17 @@ pub use table::{Consumed, Meter, TableError};
 pub use view::ContextRead;
 
 use bucket::Bucket;
+use cache::Cache;
 use due::Registry;
 use item::Stored;
 use shelf::Shelf;
-use table::{Item, Table};
+use table::{Item, Span, Table};
 
 /// The lifetime of records in the table: the append sets `expiresAt`, and only [`History::prolong`] moves it on.
 #[derive(Clone, Debug)]
 pub struct Retention {
     /// `SESSION_STALE_AFTER`; `None` (0) counts as 48 hours here.
     pub stale_after: Option<Duration>,
-    /// `ARCHIVE_GRACE`.
     pub archive_grace: Duration,
     /// `ARCHIVE_ON_COMPACT`; records never expire if it is `false`.
     pub archive: bool,
@@ -184,7 +185,7 @@ pub struct History {
     table: Table,
     bucket: Bucket,
     shelf: Shelf,
-    indexes: search::Indexes,
+    indexes: Arc<Cache<search::Indexed>>,
     clock: Clock,
     retention: Retention,
     registry: Registry,
@@ -195,57 +196,41 @@ pub struct History {
 /// A failure to read or write a history. Records that were stored before stay stored.
 #[derive(Debug, thiserror::Error)]
 pub enum HistoryError {
-    /// DynamoDB failed.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A large message could not be stored or read.
     #[error(transparent)]
     Body(#[from] BodyError),
     /// S3 failed while the objects of a chat were deleted.
     #[error(transparent)]
     Bucket(#[from] BucketError),
-    /// A segment could not be stored or read.
     #[error(transparent)]
     Segment(#[from] SegmentError),
-    /// An item is not a readable record.
     #[error(transparent)]
     Item(#[from] ItemError),
-    /// The head of the chat is damaged.
     #[error(transparent)]
     Head(#[from] turn::HeadError),
-    /// A message could not be converted to JSON: cannot happen for a message that was parsed from JSON.
-    #[error("a message could not be written as JSON: {0}")]
+    /// A message could not be written as JSON, which cannot happen for one that was parsed from JSON; or the state of a
+    /// link could not be converted to or from JSON.
+    #[error("failed to convert a message or the state of a link to or from JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// A message that a turn has committed to is not among the records.
     #[error("the message {key}, which a turn covers, is not in the history")]
-    Missing {
-        /// The message.
-        key: String,
-    },
-    /// The cursor of a page is not one of this chat.
+    Missing { key: String },
     #[error(transparent)]
     Cursor(#[from] CursorError),
     /// The chat was deleted while a large message was stored in it; its body may be gone.
     #[error("the chat of the message {key} was forgotten while the message was stored; deliver it again")]
-    ForgottenMeanwhile {
-        /// The message.
-        key: SortKey,
-    },
+    ForgottenMeanwhile { key: SortKey },
     /// Another user's message has this id already. Nothing was stored.
     #[error("the message {key} belongs to another user: choose another id")]
-    Taken {
-        /// The message.
-        key: SortKey,
-    },
+    Taken { key: SortKey },
     /// Another process has claimed the chat, or a `/stop` took it. The holder must end and write nothing more.
     #[error("the lease on the chat is lost: another process has claimed it since and continues its work")]
     LeaseLost,
-    /// So many writers changed the same message at once that no form could be stored.
     #[error("too many writers changed the message {key} of one chat at once; try again")]
-    Contended {
-        /// The message.
-        key: SortKey,
-    },
+    Contended { key: SortKey },
+    /// Many writers changed the state of one link at once. What was stored before stays stored.
+    #[error("too many writers changed one link at once; try again")]
+    LinkContended,
 }
 
 impl History {
@@ -262,7 +247,7 @@ impl History {
         Self {
             table: Table::new(dynamodb, table),
             shelf: Shelf::new(bucket.clone()),
-            indexes: search::Indexes::default(),
+            indexes: Arc::new(Cache::new(search::MAX_KEPT_BYTES)),
             bucket,
             clock,
             retention,
@@ -291,8 +276,9 @@ impl History {
         &self.table
     }
 
-    /// Reads the records of `items`, and their large bodies at the same time.
-    async fn records(&self, items: &[Item]) -> Result<Vec<Record>, HistoryError> {
+    /// Reads the records of `chat` in `span`, in order, and their large bodies at the same time. One query.
+    async fn records(&self, chat: &ChatKey, span: &Span) -> Result<Vec<Record>, HistoryError> {
+        let items = self.table.query(&partition(chat), span).await?;
         try_join_all(items.iter().map(|item| self.record(item))).await
     }
 

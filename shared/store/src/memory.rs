@@ -45,7 +45,7 @@ use annals_io::clock::Clock;
 use aws_sdk_dynamodb::Client;
 use capture::captures_of;
 
-use crate::history::item::{integer, text};
+use crate::history::item::{text, time};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
 use crate::history::{History, Meter, TableError};
 pub use capture::{Captured, Saved};
@@ -85,7 +85,6 @@ pub struct Overview {
 /// An entry that the agent's tools replaced or forgot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undoable {
-    /// The entry as it was before.
     pub earlier: StoredEntry,
     /// True if it was forgotten, and not replaced.
     pub is_forgotten: bool,
@@ -98,18 +97,14 @@ pub struct Undoable {
 /// An entry that [`Memory::recall`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recollection {
-    /// The entry.
     pub stored: StoredEntry,
-    /// Its validity.
     pub validity: Validity,
 }
 
 /// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// The entry is deleted now.
     Now,
-    /// The entry was deleted before.
     Before,
     /// No entry ever had this id.
     Unknown,
@@ -118,13 +113,10 @@ pub enum Deleted {
 /// A failure to read or write memory. Entries that were stored before stay stored.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// DynamoDB failed.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Findings could not be written as, or read from, JSON.
     #[error("failed to convert the findings of a session to or from JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// So many writers changed the same owner's entries at once that no entry could be stored.
     #[error("too many writers changed one memory at once; try again")]
     Contended,
 }
@@ -140,7 +132,6 @@ impl Memory {
         Self { table: history.table().clone(), clock: history.clock().clone() }
     }
 
-    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -408,7 +399,7 @@ fn number_of(item: &Item) -> Option<u32> {
 }
 
 fn until_of(item: &Item) -> Option<Timestamp> {
-    integer(item, "undoUntil").and_then(Timestamp::from_millis)
+    time(item, "undoUntil")
 }
 
 /// Returns the change of `item` that can be undone at `now`.

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::history::item::text;
 use crate::history::table::{Span, Table, Update, Written, number, string};
-use crate::history::{History, TableError};
+use crate::history::{History, HistoryError};
 
 const LINK: &str = "!link";
 const MEMBER: &str = "!has#";
@@ -71,9 +71,7 @@ pub struct Identity {
 /// A time in which an identity is linked to a Person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Linked {
-    /// The Person.
     pub person: String,
-    /// Its start.
     pub from: Timestamp,
     /// Its end; `None` if it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,9 +97,7 @@ impl Identity {
 /// One side of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// The identity.
     pub identity: String,
-    /// The channel.
     pub channel: Channel,
     /// The platform's name for the person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +110,6 @@ pub struct Side {
 pub struct Exchange {
     /// The side that was given the code.
     pub first: Side,
-    /// The side that entered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub second: Option<Side>,
     /// End of the time for the next step.
@@ -137,7 +132,6 @@ pub struct Exchange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Erasure {
-    /// Time at which it started.
     pub started_at: Timestamp,
     /// The chats that are still to be visited in the list of chats: those after this cursor, or from the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,24 +148,9 @@ pub struct Erasure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Begun {
-    /// Its ChatKey.
     pub chat: String,
     /// True if all of it is deleted, false if the person's records are.
     pub is_whole: bool,
-}
-
-/// A failure to read or change links. What was stored before stays stored.
-#[derive(Debug, thiserror::Error)]
-pub enum PeopleError {
-    /// DynamoDB failed.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// A state could not be written as, or read from, JSON.
-    #[error("failed to convert the state of a link to or from JSON: {0}")]
-    Json(#[from] serde_json::Error),
-    /// Many writers changed the same state at once.
-    #[error("too many writers changed one link at once; try again")]
-    Contended,
 }
 
 impl People {
@@ -180,20 +159,19 @@ impl People {
         Self { table: history.table().clone(), clock: history.clock().clone() }
     }
 
-    /// Reads an identity. One read.
-    pub async fn identity(&self, identity: &str) -> Result<Identity, PeopleError> {
+    pub async fn identity(&self, identity: &str) -> Result<Identity, HistoryError> {
         Ok(self.read(&person(identity), LINK).await?.0.unwrap_or_default())
     }
 
     /// Returns the Person of `identity`, which may be written `discord-<id>`: itself, unless it is linked.
-    pub async fn person_of(&self, identity: &str) -> Result<String, PeopleError> {
+    pub async fn person_of(&self, identity: &str) -> Result<String, HistoryError> {
         let identity = canonical(identity);
         let known = self.identity(identity).await?;
         Ok(known.person().unwrap_or(identity).to_owned())
     }
 
     /// Links `identity` to `to` for messages from `from` on; does nothing if it is.
-    pub async fn link(&self, identity: &str, to: &str, from: Timestamp) -> Result<(), PeopleError> {
+    pub async fn link(&self, identity: &str, to: &str, from: Timestamp) -> Result<(), HistoryError> {
         self.change(&person(identity), LINK, None, |known: Option<Identity>| {
             let mut known = known.unwrap_or_default();
             if known.person() == Some(to) {
@@ -218,7 +196,7 @@ impl People {
         from: &str,
         at: Timestamp,
         by: &str,
-    ) -> Result<(), PeopleError> {
+    ) -> Result<(), HistoryError> {
         self.change(&person(identity), LINK, None, |known: Option<Identity>| {
             let mut known = known?;
             let last = known.spans.last_mut().filter(|last| last.to.is_none() && last.person == from)?;
@@ -229,7 +207,7 @@ impl People {
     }
 
     /// Notes the window that `identity` was left for its person's chat, or that it uses that window again.
-    pub async fn set_window(&self, identity: &str, window: Option<&ChatKey>) -> Result<(), PeopleError> {
+    pub async fn set_window(&self, identity: &str, window: Option<&ChatKey>) -> Result<(), HistoryError> {
         self.change(&person(identity), LINK, None, |known: Option<Identity>| {
             let known = known.unwrap_or_default();
             let changed = known.window.as_ref() != window;
@@ -239,7 +217,7 @@ impl People {
     }
 
     /// Notes that the command at the key `by` separates everybody who is linked to `to`.
-    pub async fn begin_unlinking(&self, to: &str, by: &str) -> Result<(), PeopleError> {
+    pub async fn begin_unlinking(&self, to: &str, by: &str) -> Result<(), HistoryError> {
         self.change(&person(to), LINK, None, |known: Option<Identity>| {
             Some(Identity { unlinked_by: Some(by.to_owned()), ..known.unwrap_or_default() })
         })
@@ -247,7 +225,7 @@ impl People {
     }
 
     /// Returns the identities that are linked to `to` now, in no order. One query, and one read for each.
-    pub async fn linked_to(&self, to: &str) -> Result<Vec<String>, PeopleError> {
+    pub async fn linked_to(&self, to: &str) -> Result<Vec<String>, HistoryError> {
         let span = Span::all(MEMBER, format!("{MEMBER}~"));
         let items = self.table.query(&person(to), &span).await?;
         let mut linked = Vec::new();
@@ -262,14 +240,14 @@ impl People {
     }
 
     /// Returns the Person of `identity`, and all identities of that Person: itself first.
-    pub async fn everybody(&self, identity: &str) -> Result<Vec<String>, PeopleError> {
+    pub async fn everybody(&self, identity: &str) -> Result<Vec<String>, HistoryError> {
         let to = self.person_of(identity).await?;
         let linked = self.linked_to(&to).await?;
         Ok([vec![to], linked].concat())
     }
 
     /// Notes that `identity` is about to be linked to `to`. One write.
-    pub async fn add_member(&self, to: &str, identity: &str) -> Result<(), PeopleError> {
+    pub async fn add_member(&self, to: &str, identity: &str) -> Result<(), HistoryError> {
         let state = serde_json::to_string(identity)?;
         let update = Update::default().set("personState", string(state));
         self.table.update(&person(to), &member(identity), update).await?;
@@ -277,13 +255,13 @@ impl People {
     }
 
     /// Empties the note of [`People::add_member`]. One write.
-    pub async fn remove_member(&self, to: &str, identity: &str) -> Result<(), PeopleError> {
+    pub async fn remove_member(&self, to: &str, identity: &str) -> Result<(), HistoryError> {
         self.table.update(&person(to), &member(identity), Update::default().remove(["personState"])).await?;
         Ok(())
     }
 
     /// Starts an exchange with `code`, which replaces an earlier one of its first side.
-    pub async fn offer(&self, code: &str, exchange: &Exchange) -> Result<(), PeopleError> {
+    pub async fn offer(&self, code: &str, exchange: &Exchange) -> Result<(), HistoryError> {
         let digest = digest_of(code);
         self.change(&exchange_at(&digest), EXCHANGE, Some(KEPT_FOR), |_: Option<Exchange>| {
             Some(exchange.clone())
@@ -293,20 +271,19 @@ impl People {
     }
 
     /// Makes the exchange with this digest the one that `identity` takes part in.
-    pub async fn join_exchange(&self, identity: &str, digest: &str) -> Result<(), PeopleError> {
+    pub async fn join_exchange(&self, identity: &str, digest: &str) -> Result<(), HistoryError> {
         self.change(&person(identity), EXCHANGE, Some(KEPT_FOR), |_: Option<String>| Some(digest.to_owned()))
             .await
     }
 
     /// Returns the digest of the exchange that `identity` takes part in, and the exchange.
-    pub async fn exchange_of(&self, identity: &str) -> Result<Option<(String, Exchange)>, PeopleError> {
+    pub async fn exchange_of(&self, identity: &str) -> Result<Option<(String, Exchange)>, HistoryError> {
         let digest: Option<String> = self.read(&person(identity), EXCHANGE).await?.0;
         let Some(digest) = digest else { return Ok(None) };
         Ok(self.exchange(&digest).await?.map(|exchange| (digest, exchange)))
     }
 
-    /// Returns the exchange with this digest of a code.
-    pub async fn exchange(&self, digest: &str) -> Result<Option<Exchange>, PeopleError> {
+    pub async fn exchange(&self, digest: &str) -> Result<Option<Exchange>, HistoryError> {
         Ok(self.read(&exchange_at(digest), EXCHANGE).await?.0)
     }
 
@@ -315,7 +292,7 @@ impl People {
         &self,
         digest: &str,
         step: impl Fn(&Exchange) -> Option<Exchange>,
-    ) -> Result<Option<Exchange>, PeopleError> {
+    ) -> Result<Option<Exchange>, HistoryError> {
         let at = exchange_at(digest);
         self.change(&at, EXCHANGE, Some(KEPT_FOR), |known: Option<Exchange>| step(&known?)).await?;
         self.exchange(digest).await
@@ -329,7 +306,7 @@ impl People {
         key: &str,
         most: usize,
         within: Duration,
-    ) -> Result<bool, PeopleError> {
+    ) -> Result<bool, HistoryError> {
         let now = self.clock.now();
         let is_known = |wrong: &[(Timestamp, String)]| wrong.iter().any(|(_, known)| known == key);
         let recent = |wrong: Option<Vec<(Timestamp, String)>>| {
@@ -350,7 +327,7 @@ impl People {
     }
 
     /// Takes back [`People::count_wrong`].
-    pub async fn was_right(&self, of: &str, key: &str) -> Result<(), PeopleError> {
+    pub async fn was_right(&self, of: &str, key: &str) -> Result<(), HistoryError> {
         self.change(&person(of), WRONG, Some(KEPT_FOR), |wrong: Option<Vec<(Timestamp, String)>>| {
             let mut wrong = wrong?;
             let count = wrong.len();
@@ -361,18 +338,18 @@ impl People {
     }
 
     /// Returns the progress of the erasure of `of`, if one has begun.
-    pub async fn erasure(&self, of: &str) -> Result<Option<Erasure>, PeopleError> {
+    pub async fn erasure(&self, of: &str) -> Result<Option<Erasure>, HistoryError> {
         Ok(self.read(&person(of), ERASING).await?.0)
     }
 
     /// Notes the progress of the erasure of `of`.
-    pub async fn set_erasure(&self, of: &str, erasure: &Erasure) -> Result<(), PeopleError> {
+    pub async fn set_erasure(&self, of: &str, erasure: &Erasure) -> Result<(), HistoryError> {
         self.change(&person(of), ERASING, None, |_: Option<Erasure>| Some(erasure.clone())).await
     }
 
     /// Ends the exchange that `identity` takes part in. Its item stays, without a state, until its date: the functions of
     /// webhooks may delete nothing.
-    pub async fn end_exchange(&self, identity: &str) -> Result<(), PeopleError> {
+    pub async fn end_exchange(&self, identity: &str) -> Result<(), HistoryError> {
         if let Some((digest, _)) = self.exchange_of(identity).await? {
             let update = Update::default().remove(["personState"]).when("attribute_exists(pk)");
             self.table.update(&exchange_at(&digest), EXCHANGE, update).await?;
@@ -381,7 +358,7 @@ impl People {
     }
 
     /// Deletes everything that is stored of links of `identity`.
-    pub async fn forget(&self, identity: &str) -> Result<(), PeopleError> {
+    pub async fn forget(&self, identity: &str) -> Result<(), HistoryError> {
         let (digest, _): (Option<String>, _) = self.read(&person(identity), EXCHANGE).await?;
         if let Some(digest) = digest {
             self.table.delete(&exchange_at(&digest), vec![EXCHANGE.to_owned()]).await?;
@@ -395,7 +372,7 @@ impl People {
         &self,
         pk: &str,
         sk: &str,
-    ) -> Result<(Option<T>, Option<String>), PeopleError> {
+    ) -> Result<(Option<T>, Option<String>), HistoryError> {
         let item = self.table.get(pk, sk).await?.unwrap_or_default();
         let Some(state) = text(&item, "personState") else { return Ok((None, None)) };
         Ok((Some(serde_json::from_str(state)?), Some(state.to_owned())))
@@ -408,7 +385,7 @@ impl People {
         sk: &str,
         kept_for: Option<Duration>,
         change: impl Fn(Option<T>) -> Option<T>,
-    ) -> Result<(), PeopleError> {
+    ) -> Result<(), HistoryError> {
         for _ in 0..MAX_ATTEMPTS {
             let (known, old) = self.read(pk, sk).await?;
             let Some(new) = change(known) else { return Ok(()) };
@@ -430,7 +407,7 @@ impl People {
                 Written::Refused(_) => {}
             }
         }
-        Err(PeopleError::Contended)
+        Err(HistoryError::LinkContended)
     }
 }
 

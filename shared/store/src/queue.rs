@@ -22,7 +22,6 @@ use tracing::Instrument;
 /// A request to answer the unanswered messages of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Turn {
-    /// The chat.
     pub chat: ChatKey,
     /// The base of the message that asks or came late, or of the boundary.
     pub from: SortKey,
@@ -129,7 +128,6 @@ struct Sent<'a> {
 /// A turn as it is received.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Received {
-    /// The turn.
     #[serde(flatten)]
     pub turn: Turn,
     /// True if the sender set out to carry it out itself: [`SafetyNet`].

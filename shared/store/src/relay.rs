@@ -18,7 +18,7 @@ use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::history::item::{integer, text};
+use crate::history::item::{integer, text, time};
 use crate::history::table::{Item, Table, Update, Written, number, string};
 use crate::history::{History, TableError};
 
@@ -50,7 +50,6 @@ pub enum RelayClaim {
 /// The place in the gateway's events up to which everything is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelayPlace {
-    /// The session to resume.
     pub session: Option<RelaySession>,
     /// The greatest id of a stored message, or an id of the time of the first start; `None` before the first start.
     pub newest: Option<u64>,
@@ -90,10 +89,8 @@ pub struct RelayStatus {
 /// A failure to read or write the state of the relay.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayStoreError {
-    /// DynamoDB failed.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// Another process has become the relay.
     #[error("another process has become the relay")]
     LeaseLost,
 }
@@ -204,8 +201,4 @@ fn place(item: &Item) -> RelayPlace {
 
 fn id(item: &Item, name: &str) -> Option<u64> {
     text(item, name)?.parse().ok()
-}
-
-fn time(item: &Item, name: &str) -> Option<Timestamp> {
-    integer(item, name).and_then(Timestamp::from_millis)
 }

@@ -20,7 +20,6 @@ impl From<String> for Answered {
 }
 
 impl Answered {
-    /// Returns the message that is recorded.
     pub(super) fn message(&self) -> UiMessage {
         let mut message = UiMessage::text("", Role::Assistant, &self.recorded);
         if let Some(notice) = self.notice {

@@ -42,7 +42,6 @@ enum Standing {
     /// The sender is one of these askers: a denial settles the request, an approval only when all have approved. `None`
     /// is an asker whose message is not known.
     IsOneOf(BTreeSet<Option<String>>),
-    /// The answer does not count.
     None {
         /// True if only one of `ADMINS` may answer.
         admins_only: bool,
@@ -63,7 +62,6 @@ pub(super) struct Asking {
     form: UiMessage,
     /// True if the agent sent another message on the same line later.
     is_followed: bool,
-    /// Answers so far.
     answers: Vec<(Verdict, Record)>,
 }
 

@@ -23,13 +23,10 @@ const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
 /// A chat to which an operator writes.
 #[derive(Debug)]
 pub struct Desk {
-    /// The name that the chat has now.
     pub chat: ChatKey,
-    /// The operator who has taken it over.
     pub takeover: Option<Takeover>,
     /// The newest message of a person, to whose window and by whose channel the operator writes.
     to: Record,
-    /// Time of the newest record.
     newest: Timestamp,
 }
 
@@ -122,10 +119,7 @@ impl Ingress {
     }
 
     /// Appends a message of the operator `by` to the chat of `desk`, and queues the turn that sends it. Safe to repeat.
-    ///
-    /// # Errors
-    ///
-    /// [`HistoryError::Taken`] if something else has this id.
+    /// Fails with [`HistoryError::Taken`] if something else has this id.
     pub async fn send(
         &self,
         desk: &Desk,

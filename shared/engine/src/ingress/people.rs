@@ -37,9 +37,7 @@ const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
 /// The chat of a message that is to be sent to a person's direct chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectChat {
-    /// The chat.
     pub chat: ChatKey,
-    /// The Person whose chat it is.
     pub person: String,
     /// Time of the message: that of its first delivery, if it has an id of which one is known.
     pub ts: Timestamp,
@@ -51,12 +49,10 @@ pub struct DirectChat {
 pub struct TooMany;
 
 impl Ingress {
-    /// Returns the links.
     pub fn people(&self) -> &People {
         &self.people
     }
 
-    /// Returns the scope of direct chats.
     pub fn dm_scope(&self) -> DmScope {
         self.config.dm_scope
     }

@@ -20,7 +20,6 @@ pub struct ReplySoFar {
 }
 
 impl ReplySoFar {
-    /// Adds an event.
     pub fn hear(&mut self, event: &ReplyEvent) {
         match event {
             ReplyEvent::Text(more) => self.text.push_str(more),

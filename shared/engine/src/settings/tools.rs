@@ -44,12 +44,7 @@ pub enum ToolsSetting {
     /// The document itself.
     Given(ToolsConfig),
     /// Place of the document in S3.
-    Stored {
-        /// The bucket.
-        bucket: String,
-        /// The key.
-        key: String,
-    },
+    Stored { bucket: String, key: String },
 }
 
 /// The outside tools.
@@ -64,7 +59,6 @@ pub struct ToolsConfig {
 pub struct ServerConfig {
     /// Name of letters, digits, `_` and `-`, with which the names of its tools start.
     pub name: String,
-    /// URL of its endpoint.
     pub url: SecretString,
     /// Headers of each request: valid names in lower case, and values that may contain secrets.
     pub headers: Vec<(String, SecretString)>,
@@ -79,9 +73,7 @@ pub struct ServerConfig {
 /// Calls that need approval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Approval {
-    /// All calls.
     Always,
-    /// No calls.
     Never,
     /// Calls of tools that the server marks neither as read-only (`readOnlyHint`) nor as additive (`destructiveHint:
     /// false`).

@@ -16,7 +16,7 @@ use annals_core::sort_key::Timestamp;
 use annals_model::Usage;
 use annals_store::history::counters::{Addition, Counter, CounterOf};
 use annals_store::history::{History, HistoryError};
-use annals_store::people::{People, PeopleError};
+use annals_store::people::People;
 use futures::future::try_join_all;
 
 use super::{Prices, day_of, start_of_day};
@@ -30,7 +30,6 @@ const KEPT_FOR: Duration = Duration::from_hours(24);
 pub struct UsageConfig {
     /// `MODEL_PRICES`
     pub prices: Prices,
-    /// `LIMITS`
     pub limits: Limits,
     /// `ADMINS`: persons without limits, by the ids that they have across channels.
     pub admins: Arc<[String]>,
@@ -38,10 +37,7 @@ pub struct UsageConfig {
 
 impl UsageConfig {
     /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// One of them is malformed, or there is a limit of cost and no price.
+    /// Fails if one of them is malformed, or there is a limit of cost and no price.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let (prices, limits) = (Prices::from_env(env)?, Limits::from_env(env)?);
         if limits.has_cost() && prices.is_empty() {
@@ -65,17 +61,6 @@ impl UsageConfig {
         let tokens = u64::from(usage.input_tokens) + u64::from(usage.output_tokens);
         Used { tokens, cost: cost.unwrap_or_default() }
     }
-}
-
-/// A failure to read how much is left.
-#[derive(Debug, thiserror::Error)]
-pub enum AllowanceError {
-    /// A counter could not be read.
-    #[error(transparent)]
-    History(#[from] HistoryError),
-    /// The Person of a sender could not be read.
-    #[error(transparent)]
-    People(#[from] PeopleError),
 }
 
 /// The limits that hold for a reply, and what was used of them. Empty if there are none.
@@ -103,7 +88,7 @@ impl Allowance {
         chat: &ChatKey,
         person: &str,
         links: bool,
-    ) -> Result<Self, AllowanceError> {
+    ) -> Result<Self, HistoryError> {
         let UsageConfig { limits, admins, .. } = config;
         if limits.is_empty() {
             return Ok(Self::default());

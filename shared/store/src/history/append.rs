@@ -19,7 +19,7 @@ use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use super::archived::ArchivedMessage;
 use super::form::{Form, is_later_form, next_form};
 use super::item;
-use super::table::{Anchor, Anchored, Item, Update, Written, number, string};
+use super::table::{Anchor, Anchored, Update, Written, item_at, number};
 use super::turn::{Held, Holder};
 use super::{HEAD, History, HistoryError, MAX_INLINE_BYTES, partition};
 
@@ -34,14 +34,12 @@ const CLOCKS_AGREE_WITHIN: Duration = Duration::from_secs(10);
 pub struct Appended {
     /// The base of the message, which turns and replies refer to.
     pub base: SortKey,
-    /// The result.
     pub outcome: Outcome,
 }
 
 /// The result of appending a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is new and stored.
     Stored,
     /// This form of it is stored already; nothing changed.
     Duplicate,
@@ -51,7 +49,6 @@ pub enum Outcome {
 
 /// The first form of a message after an append.
 enum FirstForm {
-    /// This append stored it.
     Stored,
     /// It was stored before.
     Existing(Existing),
@@ -151,7 +148,7 @@ impl History {
             },
             (item, ..) => {
                 let item = item.unwrap_or_default();
-                let revisions = item::integer(&item, "revisions").and_then(|n| u32::try_from(n).ok());
+                let revisions = item::count(&item, "revisions");
                 Existing {
                     form: Form::of(&item),
                     kind: item::text(&item, "kind").and_then(|kind| kind.parse().ok()),
@@ -212,7 +209,7 @@ impl History {
             return Ok(());
         }
         let head = self.table.get(&partition(&first.chat), HEAD).await?.unwrap_or_default();
-        let forgotten_at = item::integer(&head, "forgottenAt").and_then(Timestamp::from_millis);
+        let forgotten_at = item::time(&head, "forgottenAt");
         let is_late = forgotten_at.is_some_and(|at| at.plus(CLOCKS_AGREE_WITHIN) >= began);
         let is_deleting = Held::at(&head, self.clock.now()).is_some_and(|held| held.by == Holder::Deletion);
         if is_late || is_deleting {
@@ -258,7 +255,7 @@ impl History {
     /// Reads the time that [`History::first_time`] has fixed for the message `id`. One read.
     pub async fn time_of(&self, chat: &ChatKey, id: &MessageId) -> Result<Option<Timestamp>, HistoryError> {
         let marker = self.table.get(&partition(chat), &format!("!id#{id}")).await?;
-        Ok(marker.and_then(|marker| item::integer(&marker, "ts")).and_then(Timestamp::from_millis))
+        Ok(marker.and_then(|marker| item::time(&marker, "ts")))
     }
 
     /// Fixes the time of a message whose channel gives none, or not always the same: the first time that comes with
@@ -270,9 +267,7 @@ impl History {
         id: &MessageId,
         ts: Timestamp,
     ) -> Result<Timestamp, HistoryError> {
-        let mut marker = Item::new();
-        marker.insert("pk".into(), string(partition(chat)));
-        marker.insert("sk".into(), string(format!("!id#{id}")));
+        let mut marker = item_at(partition(chat), format!("!id#{id}"));
         marker.insert("ts".into(), number(ts));
         Ok(match self.table.put_new(marker).await? {
             Written::Done(_) => ts,
@@ -282,7 +277,7 @@ impl History {
                     let update = Update::default().remove(["expiresAt"]);
                     self.table.update(&partition(chat), &format!("!id#{id}"), update).await?;
                 }
-                item::integer(&marker, "ts").and_then(Timestamp::from_millis).unwrap_or(ts)
+                item::time(&marker, "ts").unwrap_or(ts)
             }
         })
     }

@@ -58,7 +58,6 @@ pub struct ToArchive {
     pub sent_before: Option<Timestamp>,
     /// Only those up to this key; all if `None`.
     pub up_to: Option<SortKey>,
-    /// Maximum number of segments.
     pub max_segments: usize,
 }
 
@@ -67,9 +66,7 @@ pub struct ToArchive {
 pub struct Archived {
     /// Number of segments that it stored, or found stored and pointed at.
     pub segments: usize,
-    /// Number of records in them.
     pub records: u64,
-    /// Their compressed size in bytes.
     pub bytes: u64,
     /// True if all requested records are archived now; otherwise another run is needed.
     pub finished: bool,

@@ -24,18 +24,12 @@ pub enum BodyError {
     Bucket(#[from] BucketError),
     /// The object does not exist: somebody deleted it.
     #[error("the message body {key} is not in S3 any more: restore it from an earlier version or a backup")]
-    Missing {
-        /// The object's key.
-        key: String,
-    },
-    /// The object is not a message.
+    Missing { key: String },
     #[error("the message body {key} is not a UIMessage: line {line}, column {column}")]
     Unreadable {
-        /// The object's key.
         key: String,
         /// The place of the fault. The parser's own words may quote the message.
         line: usize,
-        /// The place in the line.
         column: usize,
     },
 }

@@ -24,10 +24,10 @@ impl History {
             } else {
                 Update::default().set(CHAT_SETTINGS, json(&changed)?)
             };
-            Ok(match item.get(CHAT_SETTINGS) {
+            Ok(Some(match item.get(CHAT_SETTINGS) {
                 Some(before) => update.when("chatSettings = :before").bind(":before", before.clone()),
                 None => update.when("attribute_not_exists(chatSettings)"),
-            })
+            }))
         });
         Ok(is_known.await?.then_some(changed))
     }

@@ -15,7 +15,7 @@ use annals_core::sort_key::Timestamp;
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 
-use super::table::{Item, number, string};
+use super::table::{Item, item_at, number};
 use super::{History, HistoryError, partition};
 
 /// The owner of a counter.
@@ -23,7 +23,6 @@ use super::{History, HistoryError, partition};
 pub enum CounterOf {
     /// A Person, by the identity that others are linked to.
     Person(String),
-    /// A chat.
     Chat(ChatKey),
     /// An API key, by its name.
     Key(String),
@@ -32,7 +31,6 @@ pub enum CounterOf {
 /// The counter of one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Whose it is.
     pub of: CounterOf,
     /// The day, as `2026-11-25`.
     pub day: String,
@@ -55,9 +53,7 @@ impl Counter {
 /// Usage that a reply adds to a counter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Addition {
-    /// The counter.
     pub counter: Counter,
-    /// The usage.
     pub used: Used,
     /// True if the reply tells that the limit is near.
     pub tells: bool,
@@ -68,8 +64,7 @@ pub struct Addition {
 impl Addition {
     /// Returns its part of the transaction.
     pub(super) fn update(&self, table: &str) -> Result<TransactWriteItem, BuildError> {
-        let key =
-            Item::from([("pk".into(), string(self.counter.pk())), ("sk".into(), string(self.counter.sk()))]);
+        let key = item_at(self.counter.pk(), self.counter.sk());
         let mut values = Item::from([
             (":tokens".to_owned(), number(self.used.tokens)),
             (":cost".to_owned(), number(self.used.cost)),

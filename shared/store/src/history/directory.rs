@@ -43,10 +43,10 @@ use serde::{Deserialize, Serialize};
 
 use super::cursor::{self, CursorError};
 use super::due::{DUE_AT, DUE_SHARD, Entry, SHARDS, shard_of};
-use super::item::{integer, text};
+use super::item::{integer, text, time};
 use super::read::MAX_NAMES;
 use super::schedules::SCHEDULE;
-use super::table::{Anchor, Item, MAX_BATCH, Span, Update, Written, number, string};
+use super::table::{Anchor, Item, MAX_BATCH, Span, Update, Written, item_at, number, string};
 use super::turn::{ANSWERED_TO, Head, Held};
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
 
@@ -111,7 +111,6 @@ pub struct Listed {
     /// Its place: the time of its last message; if there are many lively chats, of the last one that was answered, or of
     /// its registration.
     pub at: Timestamp,
-    /// Its head.
     pub head: Head,
     /// End of the lease of the run that has it, if one has.
     pub answered_until: Option<Timestamp>,
@@ -129,11 +128,8 @@ pub struct ChatPage {
 /// Places of chats in the list, in its order.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// Each chat with its place.
     chats: Vec<(Timestamp, ChatKey)>,
-    /// Their heads, by those names.
     heads: HashMap<ChatKey, Item>,
-    /// The lively chats.
     lively: HashSet<ChatKey>,
     exact: bool,
     /// True if there are further places.
@@ -141,7 +137,6 @@ pub struct Places {
 }
 
 impl Places {
-    /// Returns the number of places.
     pub fn count(&self) -> usize {
         self.chats.len()
     }
@@ -204,7 +199,7 @@ impl History {
         let mut at = self.last_spoken(&chat).await?;
         if at.is_none() {
             let place = self.table.get(&partition(&chat), PLACE).await?;
-            at = place.and_then(|place| integer(&place, DUE_AT)).and_then(Timestamp::from_millis);
+            at = place.and_then(|place| time(&place, DUE_AT));
         }
         let answered_until = self.answered_until(&item);
         let at = at.unwrap_or_else(|| self.clock.now());
@@ -281,7 +276,7 @@ impl History {
         let is_said = |item: &&Item| {
             text(item, "role") == Some("user") && matches!(text(item, "kind"), Some("normal" | "revision"))
         };
-        Ok(newest.iter().find(is_said).and_then(|item| integer(item, "ts")).and_then(Timestamp::from_millis))
+        Ok(newest.iter().find(is_said).and_then(|item| time(item, "ts")))
     }
 
     /// Reads the first `wanted` places of `shard` after `before`, without those of `lively` chats.
@@ -298,7 +293,7 @@ impl History {
             let (items, next) =
                 self.table.query_due(&format!("{PLACED}{shard}"), until, true, wanted, start).await?;
             places.extend(items.iter().filter_map(|item| {
-                let (chat, at) = (chat_of(item)?, integer(item, DUE_AT).and_then(Timestamp::from_millis)?);
+                let (chat, at) = (chat_of(item)?, time(item, DUE_AT)?);
                 let comes = before.is_none_or(|cursor| cursor.is_before(at, &chat));
                 (comes && !lively.contains(&chat)).then_some((chat, at))
             }));
@@ -371,9 +366,7 @@ impl History {
             Written::Refused(place) if place.is_empty() => {}
             Written::Done(_) | Written::Refused(_) => return Ok(()),
         }
-        let mut place = Item::new();
-        place.insert("pk".into(), string(partition(chat)));
-        place.insert("sk".into(), string(PLACE));
+        let mut place = item_at(partition(chat), PLACE);
         place.insert(DUE_SHARD.into(), string(format!("{PLACED}{}", shard_of(chat))));
         place.insert(DUE_AT.into(), number(at.as_millis()));
         self.table.put_anchored(place, &Anchor::at(&newest.key)).await?;

@@ -82,7 +82,6 @@ pub struct Entry {
 /// A chat that is due for a visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// The chat.
     pub chat: ChatKey,
     /// Its entries in the part of the index that was read, the oldest first; never empty.
     pub entries: Vec<Entry>,

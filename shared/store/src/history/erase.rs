@@ -31,7 +31,6 @@ pub type IsTheirs<'a> = dyn Fn(&Record) -> bool + Send + Sync + 'a;
 /// A page of a chat from which one person's records were deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErasedOf {
-    /// Number of deleted records.
     pub records: usize,
     /// The last sort key that was looked at; `None` if there are no more.
     pub last: Option<String>,

@@ -43,7 +43,7 @@ pub(super) struct Fields {
     pub(super) expires_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) album: Option<String>,
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) asks: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) covers: Vec<SortKey>,
@@ -119,56 +119,32 @@ impl Fields {
     /// Returns the record with these fields and `message`; without parts if `message` is in S3. `None` if the fields
     /// contradict each other: a summary without a source.
     pub(super) fn record(self, message: Option<UiMessage>) -> Option<Record> {
-        let Self {
-            chat_key,
-            sk,
-            actor_key: _,
-            channel,
-            chat_id,
-            user_id,
-            message_id,
-            ts,
-            sent_at,
-            form_ts,
-            revision,
-            role,
-            kind,
-            tokens,
-            expires_at,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            source,
-            person,
-            trace,
-            reply_token,
-        } = self;
         let attributes = Attributes {
-            form_ts,
-            revision,
-            album,
-            asks,
-            covers,
-            delivery_failure,
-            trace,
-            source,
-            reply_token,
+            form_ts: self.form_ts,
+            revision: self.revision,
+            album: self.album,
+            asks: self.asks,
+            covers: self.covers,
+            delivery_failure: self.delivery_failure,
+            trace: self.trace,
+            source: self.source,
+            reply_token: self.reply_token,
         };
+        let without_parts = || UiMessage::new(self.message_id.as_str(), self.role, Vec::new());
         Some(Record {
-            chat: chat_key,
-            details: Details::of(kind, role, &sk, attributes)?,
-            key: sk,
-            channel,
-            chat_id,
-            user_id,
-            ts,
-            sent_at,
-            message: message.unwrap_or_else(|| UiMessage::new(message_id.as_str(), role, Vec::new())),
-            message_id,
-            tokens,
-            expires_at,
-            person,
+            chat: self.chat_key,
+            details: Details::of(self.kind, self.role, &self.sk, attributes)?,
+            key: self.sk,
+            channel: self.channel,
+            chat_id: self.chat_id,
+            user_id: self.user_id,
+            ts: self.ts,
+            sent_at: self.sent_at,
+            message: message.unwrap_or_else(without_parts),
+            message_id: self.message_id,
+            tokens: self.tokens,
+            expires_at: self.expires_at,
+            person: self.person,
         })
     }
 }
@@ -176,9 +152,4 @@ impl Fields {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes by reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }

@@ -17,7 +17,7 @@ use annals_core::record::Record;
 use super::directory::PLACE;
 use super::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
 use super::shelf::{self, is_pointer};
-use super::table::{Item, Span, Written, number, string};
+use super::table::{Span, Written, item_at, number, string};
 use super::turn::Lease;
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
 use super::{bodies, item, media, search};
@@ -31,9 +31,7 @@ const SEGMENTS_AT_ONCE: usize = 4;
 /// Numbers of objects that were deleted of a chat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Erased {
-    /// Segments of the archive.
     pub segments: usize,
-    /// Their indexes.
     pub indexes: usize,
     /// Bodies of large messages.
     pub bodies: usize,
@@ -121,9 +119,7 @@ impl History {
     pub async fn empty_head(&self, lease: &Lease) -> Result<(), HistoryError> {
         let now = self.clock.now();
         let visit = now.plus(self.retention.due_after());
-        let mut head = Item::new();
-        head.insert("pk".into(), string(partition(&lease.chat)));
-        head.insert("sk".into(), string(HEAD));
+        let mut head = item_at(partition(&lease.chat), HEAD);
         head.insert("fence".into(), number(lease.fence));
         head.insert("forgottenAt".into(), number(now));
         head.insert(DUE_SHARD.into(), string(shard_of(&lease.chat).to_string()));

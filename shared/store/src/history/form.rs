@@ -15,22 +15,19 @@ pub struct Form {
     pub made_at: Option<Timestamp>,
     /// Its number: 0 for the first.
     pub revision: u32,
-    /// The digest of its content.
     pub digest: Option<String>,
 }
 
 impl Form {
     /// Reads the form in the item of a record.
     pub(super) fn of(item: &Item) -> Self {
-        let time = |attribute| item::integer(item, attribute).and_then(Timestamp::from_millis);
         Self {
-            made_at: time("formTs").or_else(|| time("ts")),
-            revision: item::integer(item, "revision").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+            made_at: item::time(item, "formTs").or_else(|| item::time(item, "ts")),
+            revision: item::count(item, "revision").unwrap_or(0),
             digest: item::stored_digest(item),
         }
     }
 
-    /// Returns the form that `record` is.
     pub(super) fn of_record(record: &Record) -> Self {
         Self {
             made_at: record.form_ts().or(Some(record.ts)),

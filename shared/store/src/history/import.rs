@@ -51,9 +51,7 @@ struct Batch {
 /// A message to import: the `revision`th form of `draft`, at `key`.
 #[derive(Clone, Debug)]
 pub struct ToImport {
-    /// The message.
     pub draft: Draft,
-    /// Its key.
     pub key: SortKey,
     /// Number of its form.
     pub revision: u32,
@@ -64,7 +62,6 @@ pub struct ToImport {
 /// The result of importing a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Imported {
-    /// It is new and stored.
     Stored,
     /// An older form of the message is stored already; this one is stored beside it.
     Revised,

@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 
 use annals_core::message::UiMessage;
 use annals_core::record::{Record, Source};
-use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::trace::Trace;
 use aws_lc_rs::digest;
 use aws_sdk_dynamodb::primitives::Blob;
@@ -28,8 +28,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 
 use super::fields::{CHAT_KEY, Fields};
 use super::table::{Item, string};
@@ -75,10 +76,7 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Result<Item
     fields.form_ts = fields.form_ts.filter(|form_ts| *form_ts != fields.ts);
     // Noted on the item later; see `note_delivery_failure`.
     fields.delivery_failure = None;
-    let mut item: Item = match serde_json::to_value(&fields)? {
-        Value::Object(fields) => fields.into_iter().filter_map(attribute).collect(),
-        _ => Item::new(),
-    };
+    let mut item = plain_item(&fields)?;
     let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
     match message {
         MessageAttribute::Inline(json) => {
@@ -99,14 +97,27 @@ pub(crate) fn to_item(record: &Record, message: MessageAttribute) -> Result<Item
         set("replyToken", string(serde_json::to_string(&reply_token)?));
     }
     if let Some(source) = source {
-        let json = json!({
-            "from": source.from, "fromId": source.from_id, "to": source.to, "toId": source.to_id,
-            "count": source.count, "lastInteraction": source.last_interaction, "readAt": source.read_at,
-        });
+        let mut json = serde_json::to_value(&source)?;
+        if let Value::Object(fields) = &mut json {
+            fields.shift_remove("counts");
+        }
         set("source", string(json.to_string()));
         set("counts", AttributeValue::B(Blob::new(deflated(&lines(&source.counts)))));
     }
     Ok(item)
+}
+
+/// Returns an item of those fields of `value` that are plain; a field `chatKey` is its partition key.
+pub(super) fn plain_item<T: Serialize>(value: &T) -> Result<Item, serde_json::Error> {
+    let fields: Map<String, Value> = serde_json::from_value(serde_json::to_value(value)?)?;
+    Ok(fields.into_iter().filter_map(attribute).collect())
+}
+
+/// Reads the plain attributes of `item` as the fields of a value.
+pub(super) fn plain<T: DeserializeOwned>(
+    item: &Item,
+) -> Result<T, serde_path_to_error::Error<serde_json::Error>> {
+    serde_path_to_error::deserialize(Value::Object(item.iter().filter_map(field).collect()))
 }
 
 /// Returns a plain field as an attribute.
@@ -167,30 +178,10 @@ fn inflated(bytes: &[u8]) -> Option<String> {
 
 /// Reads the `source` and `counts` of a summary.
 fn source_of(item: &Item) -> Option<Source> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Stored {
-        from: SortKey,
-        from_id: MessageId,
-        to: SortKey,
-        to_id: MessageId,
-        count: u32,
-        last_interaction: Timestamp,
-        #[serde(default)]
-        read_at: Option<Timestamp>,
-    }
-    let stored: Stored = serde_json::from_str(text(item, "source")?).ok()?;
+    let mut source: Map<String, Value> = serde_json::from_str(text(item, "source")?).ok()?;
     let counts = inflated(item.get("counts")?.as_b().ok()?.as_ref())?;
-    Some(Source {
-        from: stored.from,
-        from_id: stored.from_id,
-        to: stored.to,
-        to_id: stored.to_id,
-        count: stored.count,
-        last_interaction: stored.last_interaction,
-        read_at: stored.read_at,
-        counts: counts.lines().map(str::parse).collect::<Result<_, _>>().ok()?,
-    })
+    source.insert("counts".into(), counts.lines().collect());
+    serde_json::from_value(Value::Object(source)).ok()
 }
 
 /// The attribute that holds a message.
@@ -205,9 +196,7 @@ pub(crate) fn from_item(item: &Item) -> Result<Stored, ItemError> {
         sk: text(item, "sk").unwrap_or_default().to_owned(),
         attribute: if attribute == CHAT_KEY { "pk" } else { attribute }.to_owned(),
     };
-    let plain = Value::Object(item.iter().filter_map(field).collect());
-    let mut fields: Fields =
-        serde_path_to_error::deserialize(plain).map_err(|error| missing(&name_of_fault(&error)))?;
+    let mut fields: Fields = plain(item).map_err(|error| missing(&name_of_fault(&error)))?;
     let covers = text(item, "covers").unwrap_or_default();
     fields.covers =
         covers.lines().map(str::parse).collect::<Result<_, _>>().map_err(|_| missing("covers"))?;
@@ -264,6 +253,14 @@ pub(crate) fn text<'a>(item: &'a Item, attribute: &str) -> Option<&'a str> {
 
 pub(crate) fn integer(item: &Item, attribute: &str) -> Option<i64> {
     item.get(attribute).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok())
+}
+
+pub(crate) fn count(item: &Item, attribute: &str) -> Option<u32> {
+    item.get(attribute).and_then(|value| value.as_n().ok()).and_then(|n| n.parse().ok())
+}
+
+pub(crate) fn time(item: &Item, attribute: &str) -> Option<Timestamp> {
+    integer(item, attribute).and_then(Timestamp::from_millis)
 }
 
 #[cfg(test)]

@@ -19,7 +19,6 @@ use super::bucket::BucketError;
 /// The stored result of fetching a file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StoredFile {
-    /// The file.
     File(Vec<u8>),
     /// The reason why there is none, for good.
     Unseen(Unseen),

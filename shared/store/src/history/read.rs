@@ -47,13 +47,11 @@ pub(super) type Name = (ChatKey, Option<Duration>);
 /// The place of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Position {
-    /// The newest.
     Newest,
     /// The one that ends directly before this record.
     Before(Cursor),
     /// The one that starts directly after this record.
     After(Cursor),
-    /// The oldest.
     Oldest,
 }
 
@@ -87,9 +85,7 @@ impl History {
 
     /// Reads the records of `chat` after the one at `key`, in order. One query.
     pub async fn records_after(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
-        let span = Span::all(format!("{key}\u{1}"), LAST_KEY);
-        let items = self.table.query(&partition(chat), &span).await?;
-        self.records(&items).await
+        self.records(chat, &Span::all(format!("{key}\u{1}"), LAST_KEY)).await
     }
 
     /// Reads as [`History::range`] does, up to `to`.
@@ -99,18 +95,13 @@ impl History {
         from: Option<&SortKey>,
         to: &str,
     ) -> Result<Vec<Record>, HistoryError> {
-        let from = from.map_or(FIRST_KEY, SortKey::as_str);
-        let span = Span::all(from, to);
-        let items = self.table.query(&partition(chat), &span).await?;
-        self.records(&items).await
+        self.records(chat, &Span::all(from.map_or(FIRST_KEY, SortKey::as_str), to)).await
     }
 
     /// Reads the record at `key` and all that belong to the same base.
     pub async fn message(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
         let base = key.base();
-        let span = Span::all(base.as_str(), base.end_of_base());
-        let items = self.table.query(&partition(chat), &span).await?;
-        self.records(&items).await
+        self.records(chat, &Span::all(base.as_str(), base.end_of_base())).await
     }
 
     /// Reads the message that `draft` is a form of, with all that belongs to the same base:

@@ -25,13 +25,11 @@ pub struct Reply {
     pub channel: Channel,
     /// The platform's id of the window that it is delivered to.
     pub chat_id: String,
-    /// The agent's id.
     pub agent_id: String,
     /// The message; its id is set by the append.
     pub message: UiMessage,
     /// The message that it directly follows: the newest that it covers.
     pub follows: SortKey,
-    /// That message's id.
     pub follows_id: MessageId,
     /// Time at which that message was appended, if known. If that was a short while ago, the chat is registered for the
     /// compactor.
@@ -43,7 +41,6 @@ pub struct Reply {
     /// Dates at which the messages that it answers may leave the table. It stays at least as long, so that none of them
     /// is ever there without it, whatever TTL deletes first.
     pub covered_until: Vec<Option<i64>>,
-    /// The steps of the turn.
     pub trace: Option<Trace>,
     /// The usage that it adds to counters, if it is stored.
     pub counts: Vec<Addition>,
@@ -52,7 +49,6 @@ pub struct Reply {
 /// The reply that a place holds after an append.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyAppended {
-    /// This reply.
     Stored(Record),
     /// The reply of an earlier run, which was first.
     Present(Record),

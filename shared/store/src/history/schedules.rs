@@ -23,7 +23,7 @@ use annals_core::schedule::{Schedule, ScheduleId};
 use annals_core::sort_key::Timestamp;
 
 use super::due::{DUE_AT, DUE_SHARD};
-use super::item::{integer, text};
+use super::item::{integer, text, time};
 use super::table::{Anchor, Anchored, Item, Span, Update, Written, json, number, string};
 use super::{History, HistoryError, partition};
 
@@ -44,7 +44,6 @@ const FIRED_AT: &str = "firedAt";
 pub struct StoredSchedule {
     /// The name of its chat under which it is stored.
     pub chat: ChatKey,
-    /// The schedule.
     pub schedule: Schedule,
     /// Its next date, or the one whose occurrence has begun.
     pub due_at: Timestamp,
@@ -55,7 +54,6 @@ pub struct StoredSchedule {
 /// The result of putting the record of a date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fired {
-    /// It is stored.
     Done,
     /// The schedule was cancelled, or another process has put a record of this date. Nothing is stored.
     Not,
@@ -63,11 +61,9 @@ pub enum Fired {
 
 impl StoredSchedule {
     fn of(item: &Item) -> Result<Option<Self>, HistoryError> {
-        let (Some(chat), Some(schedule), Some(due_at)) = (
-            text(item, "pk").and_then(|pk| pk.parse().ok()),
-            text(item, SCHEDULE_STATE),
-            integer(item, DUE_AT).and_then(Timestamp::from_millis),
-        ) else {
+        let (Some(chat), Some(schedule), Some(due_at)) =
+            (text(item, "pk").and_then(|pk| pk.parse().ok()), text(item, SCHEDULE_STATE), time(item, DUE_AT))
+        else {
             return Ok(None);
         };
         let schedule = serde_json::from_str(schedule)?;

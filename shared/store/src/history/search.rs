@@ -12,7 +12,7 @@
 //! [`Found::is_partial`] says if a bound was met.
 //!
 //! - `search/parts.rs`: the indexes of a chat, and the records of the table that no segment holds
-//! - `search/stored.rs`: the form of an index in S3, and the indexes that a process keeps
+//! - `search/stored.rs`: the form of an index in S3
 
 mod parts;
 mod stored;
@@ -35,8 +35,8 @@ use super::read::Name;
 use super::table::Span;
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY};
 
-use stored::{Indexed, Said};
-pub(super) use stored::{Indexes, is_index};
+use stored::Said;
+pub(super) use stored::{Indexed, MAX_KEPT_BYTES, is_index};
 
 /// Number of messages on each side of a hit that are always shown with it. A message so near to a better one is no hit of
 /// its own if there are others.
@@ -64,11 +64,9 @@ const MAX_BYTES: usize = 3 * 1024 * 1024;
 /// A question, and what it is asked of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Search<'a> {
-    /// The words.
     pub query: &'a str,
     /// The line of the chat to search (see [`Record::line`]); all lines if `None`.
     pub line: Option<Option<&'a str>>,
-    /// Maximum number of hits.
     pub max_hits: usize,
     /// Ids of messages that are not searched.
     pub without: &'a [String],
@@ -103,7 +101,6 @@ pub struct Found {
 /// A message that fits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
-    /// Its newest form.
     pub record: Record,
     /// Its score, comparable only within the same search.
     pub score: f32,

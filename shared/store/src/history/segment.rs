@@ -20,7 +20,8 @@ use aws_lc_rs::digest;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::fields::Fields;
@@ -78,23 +79,25 @@ impl FromStr for SegmentId {
     }
 }
 
+impl<'de> Deserialize<'de> for SegmentId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 /// A fault in an object that should be a segment. Names the place, never the content, since that may be a message's
 /// text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// It is not a gzip file, or not a complete one.
     #[error("it is not a complete gzip file")]
     Gzip,
-    /// It has no records.
     #[error("it contains no records")]
     Empty,
-    /// A line is not a record.
     #[error("line {0} is not a record")]
     Line(usize),
     /// A record does not belong there: of another chat, outside the segment's range or out of order.
     #[error("line {0} is a record of another place")]
     Place(usize),
-    /// Its bytes are not those that were written.
     #[error("its SHA-256 is not the one in its pointer")]
     Digest,
 }

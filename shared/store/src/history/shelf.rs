@@ -16,18 +16,18 @@
 //! before, and its own object is called `<id>-<16 hex digits of its SHA-256>.jsonl.gz`; with `count` 0 it has none.
 //! `expiresFrom` and `expiresTo` are the earliest and the latest `expiresAt` of the records.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use aws_sdk_dynamodb::types::AttributeValue;
+use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, BucketError};
-use super::item::{Stored, integer, text};
+use super::cache::Cache;
+use super::item::{self, Stored, text};
 use super::segment::{self, FormatError, SegmentId};
-use super::table::{Item, Span, Written, number, string};
+use super::table::{Item, Span, Written, string};
 use super::{History, HistoryError, LAST_KEY, partition};
 
 /// Maximum size of the JSON of all segments that a process keeps decoded, in bytes.
@@ -36,9 +36,11 @@ const MAX_CACHED_BYTES: u64 = 16 * 1024 * 1024;
 const POINTER: &str = "!segment#";
 
 /// The attributes of a segment that its pointer contains.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct SegmentInfo {
     /// The name of the chat that its records are stored under.
+    #[serde(rename = "chatKey")]
     pub chat: ChatKey,
     /// Its name, unique in the chat.
     pub id: SegmentId,
@@ -50,26 +52,26 @@ pub struct SegmentInfo {
     pub from_id: MessageId,
     /// The last record's message id.
     pub to_id: MessageId,
-    /// Number of its records.
     pub count: u32,
     /// The size of its object, compressed.
     pub bytes: u64,
-    /// The size of its JSON.
     pub json_bytes: u64,
     /// The SHA-256 of its object in hex.
     pub sha256: String,
     /// Time at which its pointer was put.
     pub created_at: Timestamp,
     /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_from: Option<i64>,
     /// The latest such time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_to: Option<i64>,
     /// The key of the object that was the segment's before records were erased from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
 }
 
 impl SegmentInfo {
-    /// Returns the key of its object.
     pub(super) fn object(&self) -> String {
         match &self.replaces {
             None => object_key(&self.chat, &self.id),
@@ -86,7 +88,6 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Returns its attributes.
     pub fn info(&self) -> &SegmentInfo {
         &self.info
     }
@@ -102,37 +103,19 @@ pub enum SegmentError {
     /// S3 failed. If it was a put, nothing refers to the object, and the next run puts it again.
     #[error(transparent)]
     Bucket(#[from] BucketError),
-    /// The object of a pointer does not exist.
     #[error("the segment {key} is not in S3 any more: restore it from an earlier version or a backup")]
-    Missing {
-        /// The object's key.
-        key: String,
-    },
+    Missing { key: String },
     /// An object that was put reads back with other content. Nothing refers to it; its records are still in the table.
     #[error(
         "the segment {key} does not read back as it was stored ({problem}): nothing refers to it, and its records are \
          still in the table; delete the object, and the next run stores it again"
     )]
-    ReadBack {
-        /// The object's key.
-        key: String,
-        /// Its fault.
-        problem: FormatError,
-    },
-    /// The object of a pointer has other content than was stored.
+    ReadBack { key: String, problem: FormatError },
     #[error("the segment {key} is damaged ({problem}): restore it from an earlier version or a backup")]
-    Damaged {
-        /// The object's key.
-        key: String,
-        /// Its fault.
-        problem: FormatError,
-    },
+    Damaged { key: String, problem: FormatError },
     /// A pointer lacks an attribute, or points at another segment of the same end.
     #[error("the pointer {sk} of its chat is not valid: restore the table from a backup")]
-    Pointer {
-        /// The pointer's sort key.
-        sk: String,
-    },
+    Pointer { sk: String },
 }
 
 impl SegmentError {
@@ -146,12 +129,12 @@ impl SegmentError {
 #[derive(Clone, Debug)]
 pub(super) struct Shelf {
     bucket: Bucket,
-    cache: Arc<Mutex<VecDeque<Arc<Segment>>>>,
+    cache: Arc<Cache<Segment>>,
 }
 
 impl Shelf {
     pub(super) fn new(bucket: Bucket) -> Self {
-        Self { bucket, cache: Arc::default() }
+        Self { bucket, cache: Arc::new(Cache::new(MAX_CACHED_BYTES)) }
     }
 
     /// Puts the object unless its key is taken; returns whether it did.
@@ -164,15 +147,13 @@ impl Shelf {
         Ok(self.bucket.get(key).await?)
     }
 
-    /// Drops the decoded segments of `chat`.
     pub(super) fn evict(&self, chat: &ChatKey) {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.retain(|segment| segment.info.chat != *chat);
+        self.cache.evict(chat);
     }
 
     /// Reads the segment of a pointer.
     pub(super) async fn segment(&self, info: &SegmentInfo) -> Result<Arc<Segment>, SegmentError> {
-        if let Some(cached) = self.cached(info) {
+        if let Some(cached) = self.cache.get(info) {
             return Ok(cached);
         }
         if info.count == 0 {
@@ -195,25 +176,8 @@ impl Shelf {
         }
     }
 
-    fn cached(&self, info: &SegmentInfo) -> Option<Arc<Segment>> {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = cache.iter().position(|segment| segment.info == *info)?;
-        let segment = cache.remove(at)?;
-        cache.push_back(Arc::clone(&segment));
-        Some(segment)
-    }
-
-    /// Adds `segment` to the cache.
     pub(super) fn keep(&self, segment: &Arc<Segment>) {
-        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.push_back(Arc::clone(segment));
-        let mut bytes: u64 = cache.iter().map(|segment| segment.info.json_bytes).sum();
-        while bytes > MAX_CACHED_BYTES
-            && cache.len() > 1
-            && let Some(oldest) = cache.pop_front()
-        {
-            bytes -= oldest.info.json_bytes;
-        }
+        self.cache.keep(&segment.info, segment, segment.info.json_bytes);
     }
 }
 
@@ -270,7 +234,6 @@ impl History {
         Ok(self.shelf.segment(&info_of(item)?).await?)
     }
 
-    /// Reads the pointers in `span`.
     pub(super) async fn pointers(
         &self,
         chat: &ChatKey,
@@ -292,7 +255,7 @@ impl History {
 
     /// Puts the pointer of a segment, unless it exists; returns the stored one.
     pub(super) async fn point_at(&self, info: SegmentInfo) -> Result<SegmentInfo, HistoryError> {
-        match self.table.put_new(item_of(&info)).await? {
+        match self.table.put_new(item_of(&info)?).await? {
             Written::Done(_) => Ok(info),
             Written::Refused(item) => {
                 let present = info_of(&item)?;
@@ -308,7 +271,7 @@ impl History {
     /// Puts the pointer `new` in place of `old`. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
     pub(super) async fn point_again(&self, old: &SegmentInfo, new: &SegmentInfo) -> Result<(), HistoryError> {
         let was = ("sha256", string(&old.sha256));
-        if matches!(self.table.put_over(item_of(new), was).await?, Written::Done(_))
+        if matches!(self.table.put_over(item_of(new)?, was).await?, Written::Done(_))
             || self.pointer(&new.chat, &new.to).await?.as_ref() == Some(new)
         {
             return Ok(());
@@ -348,56 +311,15 @@ pub(super) fn last_pointer(ts: Timestamp, longest: Duration) -> String {
     format!("{POINTER}{:013}$", ts.plus(longest).as_millis())
 }
 
-fn item_of(info: &SegmentInfo) -> Item {
-    let mut item = Item::new();
-    let mut set = |name: &str, value: AttributeValue| item.insert(name.to_owned(), value);
-    set("pk", string(partition(&info.chat)));
-    set("sk", string(pointer_key(info.to.as_str())));
-    set("id", string(info.id.to_string()));
-    set("from", string(info.from.as_str()));
-    set("to", string(info.to.as_str()));
-    set("fromId", string(info.from_id.as_str()));
-    set("toId", string(info.to_id.as_str()));
-    set("count", number(info.count));
-    set("bytes", number(info.bytes));
-    set("jsonBytes", number(info.json_bytes));
-    set("sha256", string(&info.sha256));
-    set("createdAt", number(info.created_at));
-    if let Some(from) = info.expires_from {
-        set("expiresFrom", number(from));
-    }
-    if let Some(to) = info.expires_to {
-        set("expiresTo", number(to));
-    }
-    if let Some(replaces) = &info.replaces {
-        set("replaces", string(replaces));
-    }
-    item
+fn item_of(info: &SegmentInfo) -> Result<Item, serde_json::Error> {
+    let mut item = item::plain_item(info)?;
+    item.insert("sk".to_owned(), string(pointer_key(info.to.as_str())));
+    Ok(item)
 }
 
 fn info_of(item: &Item) -> Result<SegmentInfo, SegmentError> {
-    let key = |name| text(item, name).and_then(|key| key.parse::<SortKey>().ok());
-    let id = |name| text(item, name).and_then(|id| serde_json::from_value::<MessageId>(id.into()).ok());
-    let size = |name| integer(item, name).and_then(|n| u64::try_from(n).ok());
-    let info = || {
-        Some(SegmentInfo {
-            chat: text(item, "pk")?.parse().ok()?,
-            id: text(item, "id")?.parse().ok()?,
-            from: key("from")?,
-            to: key("to")?,
-            from_id: id("fromId")?,
-            to_id: id("toId")?,
-            count: size("count").and_then(|n| u32::try_from(n).ok())?,
-            bytes: size("bytes")?,
-            json_bytes: size("jsonBytes")?,
-            sha256: text(item, "sha256")?.to_owned(),
-            created_at: integer(item, "createdAt").and_then(Timestamp::from_millis)?,
-            expires_from: integer(item, "expiresFrom"),
-            expires_to: integer(item, "expiresTo"),
-            replaces: text(item, "replaces").map(str::to_owned),
-        })
-    };
-    info().ok_or_else(|| SegmentError::Pointer { sk: text(item, "sk").unwrap_or_default().to_owned() })
+    let invalid = |_| SegmentError::Pointer { sk: text(item, "sk").unwrap_or_default().to_owned() };
+    item::plain(item).map_err(invalid)
 }
 
 #[cfg(test)]
@@ -424,7 +346,7 @@ mod tests {
             from: from.clone(),
             to: to.clone(),
         };
-        let item = item_of(&info);
+        let item = item_of(&info).unwrap();
         assert_eq!(info_of(&item).unwrap(), info);
         let sk = text(&item, "sk").unwrap();
         assert!(*sk < *last_pointer(from.ts(), to.ts().since(from.ts())));

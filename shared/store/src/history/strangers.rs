@@ -18,8 +18,8 @@ use annals_core::visible::escaped;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::item::{integer, text};
-use super::table::{Item, Span, number, string};
+use super::item::{integer, text, time};
+use super::table::{Item, Span, item_at, number, string};
 use super::{History, HistoryError};
 
 const PARTITION: &str = "!strangers";
@@ -51,9 +51,7 @@ impl History {
     /// Stores the sender and the chat of `draft`, unless the chat is listed already. One write.
     pub async fn note_stranger(&self, draft: &Draft) -> Result<(), HistoryError> {
         let now = self.clock.now();
-        let mut item = Item::new();
-        item.insert("pk".into(), string(PARTITION));
-        item.insert("sk".into(), string(draft.chat.session_id().to_string()));
+        let mut item = item_at(PARTITION, draft.chat.session_id().to_string());
         item.insert("person".into(), string(draft.sender()));
         item.insert("chat".into(), string(draft.chat.to_string()));
         item.insert("at".into(), number(now));
@@ -77,7 +75,7 @@ impl History {
                 person: text(item, "person")?.to_owned(),
                 name: text(item, "name").map(str::to_owned),
                 chat_key: text(item, "chat")?.to_owned(),
-                at: integer(item, "at").and_then(Timestamp::from_millis)?,
+                at: time(item, "at")?,
             })
         };
         let is_listed = |item: &&Item| integer(item, "expiresAt").is_some_and(|at| at > now);

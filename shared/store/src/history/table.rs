@@ -38,7 +38,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 pub(crate) use anchored::{Anchor, Anchored};
 pub use meter::{Consumed, Meter};
 pub(crate) use together::MAX_TRANSACTION;
-pub(crate) use update::{Item, Update, json, number, string};
+pub(crate) use update::{Item, Update, item_at, json, number, string};
 
 /// The name of the index of due chats.
 pub(crate) const DUE_INDEX: &str = "due";
@@ -249,7 +249,6 @@ impl Table {
         }
     }
 
-    /// Reads one item, as of now.
     pub(crate) async fn get(&self, pk: &str, sk: &str) -> Result<Option<Item>, TableError> {
         let request = self
             .client
@@ -274,8 +273,7 @@ impl Table {
         attribute: Option<&str>,
     ) -> Result<Vec<Item>, TableError> {
         const OPERATION: &str = "get items";
-        let keys =
-            partitions.iter().map(|pk| Item::from([("pk".into(), string(pk)), ("sk".into(), string(sk))]));
+        let keys = partitions.iter().map(|pk| item_at(pk, sk));
         let wanted = KeysAndAttributes::builder().set_keys(Some(keys.collect()));
         let projection = attribute.map(|attribute| format!("pk, {attribute}"));
         let wanted =

@@ -9,45 +9,38 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::takeover::Takeover;
 
-use super::table::{Update, Written, json, number};
-use super::turn::{Head, Held, Holder, MAX_HEAD_ATTEMPTS, TAKEN_OVER};
-use super::{HEAD, History, HistoryError, partition};
+use super::table::{Update, json, number};
+use super::turn::{Head, Held, Holder, TAKEN_OVER};
+use super::{History, HistoryError};
 
 impl History {
     /// Lets the operator `by` take `chat` over, unless another one has. Returns the operator who has it now, or `None` if
     /// the chat has no messages or is being deleted. Two reads and one write; safe to repeat.
     pub async fn take_over(&self, chat: &ChatKey, by: &str) -> Result<Option<Takeover>, HistoryError> {
-        for _ in 0..MAX_HEAD_ATTEMPTS {
-            let item = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
-            let (head, now) = (Head::of(&item)?, self.clock.now());
-            if head.takeover.is_some() {
-                return Ok(head.takeover);
-            }
-            let is_deleting = Held::at(&item, now).is_some_and(|held| held.by == Holder::Deletion);
-            if is_deleting || (head.continues.is_none() && self.is_empty(chat).await?) {
+        let (mut holder, mut taken) = (None, None);
+        let is_taken = self.update_known(chat, |item| {
+            let (head, now) = (Head::of(item)?, self.clock.now());
+            let is_deleting = Held::at(item, now).is_some_and(|held| held.by == Holder::Deletion);
+            if head.takeover.is_some() || is_deleting {
+                holder = head.takeover;
                 return Ok(None);
             }
-            let taken = Takeover { by: by.to_owned(), at: now };
-            let update = Update::default().set(TAKEN_OVER, json(&taken)?);
-            let update = match head.turn {
+            let takeover = Takeover { by: by.to_owned(), at: now };
+            let update = Update::default().set(TAKEN_OVER, json(taken.insert(takeover))?);
+            Ok(Some(match head.turn {
                 Some(_) => update.when("attribute_exists(turn)"),
                 None => update
                     .increment("fence")
                     .set("takenAt", number(now))
                     .remove(["leaseUntil", "housekeeping"])
                     .when("attribute_not_exists(turn)"),
-            };
-            // A deletion takes a fence. So nothing of the chat stays if it has been forgotten since.
-            let update = match item.get("fence") {
-                Some(fence) => update.when("fence = :seen").bind(":seen", fence.clone()),
-                None => update.when("attribute_not_exists(fence)"),
-            };
-            if let Written::Done(_) = self.update_head(chat, update).await? {
-                self.stops.notify_waiters();
-                return Ok(Some(taken));
-            }
+            }))
+        });
+        if !is_taken.await? {
+            return Ok(holder);
         }
-        Err(HistoryError::LeaseLost)
+        self.stops.notify_waiters();
+        Ok(taken)
     }
 
     /// Hands `chat` back, if an operator has it. One write.

@@ -118,7 +118,7 @@ pub const HOLDER_ENDS_WITHIN: Duration = Duration::from_secs(5);
 pub const STOPPED_RUN_ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 /// Maximum number of attempts to change a head for an admin, or to take a chat over, while runs claim the chat.
-pub(super) const MAX_HEAD_ATTEMPTS: u32 = 8;
+const MAX_HEAD_ATTEMPTS: u32 = 8;
 
 impl History {
     /// Lets later runs read from `from` on, which is before [`Head::context_from`]: if this run fails for good, the
@@ -250,23 +250,23 @@ impl History {
             Some(given) => Update::default().set("givenTitle", string(given)),
             None => Update::default().remove(["givenTitle"]),
         };
-        self.update_known(chat, |_| Ok(update.clone())).await
+        self.update_known(chat, |_| Ok(Some(update.clone()))).await
     }
 
     /// Writes the update that `make` makes of the head to the head of `chat`, and makes it again if the head has changed
-    /// meanwhile. Returns false, and changes nothing, if the chat has no messages. Two reads and one write.
+    /// meanwhile. Returns false, and changes nothing, if it makes none or the chat has no messages. Two reads and one write.
     pub(super) async fn update_known(
         &self,
         chat: &ChatKey,
-        mut make: impl FnMut(&Item) -> Result<Update, HistoryError>,
+        mut make: impl FnMut(&Item) -> Result<Option<Update>, HistoryError>,
     ) -> Result<bool, HistoryError> {
         for _ in 0..MAX_HEAD_ATTEMPTS {
             let head = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
+            let Some(update) = make(&head)? else { return Ok(false) };
             // A chat that was renamed may have all its messages under its earlier name.
             if !head.contains_key("continues") && self.is_empty(chat).await? {
                 return Ok(false);
             }
-            let update = make(&head)?;
             // A deletion takes a fence. So nothing of the chat stays if it has been forgotten since.
             let update = match head.get("fence") {
                 Some(fence) => update.when("fence = :seen").bind(":seen", fence.clone()),

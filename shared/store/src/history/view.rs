@@ -15,7 +15,6 @@ use super::{History, HistoryError, LAST_KEY};
 pub struct ContextRead {
     /// The records, in order, from the first one that the context can reach back to.
     pub records: Vec<Record>,
-    /// The context.
     pub context: Context,
 }
 
@@ -34,16 +33,9 @@ impl History {
         also: Option<&SortKey>,
         policy: &Policy,
     ) -> Result<ContextRead, HistoryError> {
-        let mut from =
+        let from =
             head.context_from.clone().map(|from| also.map_or(from.clone(), |also| from.min(also.clone())));
-        loop {
-            let records = self.records_from(chat, head, from.as_ref()).await?;
-            let context = context(&records, self.clock.now(), policy);
-            match (&from, &context.reaches_back_to) {
-                (Some(read), Some(reaches)) if reaches < read => from = Some(reaches.clone()),
-                _ => return Ok(ContextRead { records, context }),
-            }
-        }
+        self.context_at(chat, head, (from, LAST_KEY), self.clock.now(), policy, |_| true).await
     }
 
     /// Reads the records that the context of the reply `before` was made of: those before that reply, in the Session as
@@ -57,16 +49,9 @@ impl History {
         at: Timestamp,
         policy: &Policy,
     ) -> Result<Vec<Record>, HistoryError> {
-        let mut from = head.context_from.clone().map(|known| known.min(from.clone()));
-        loop {
-            let mut records = self.records_from(chat, head, from.as_ref()).await?;
-            records.retain(|record| record.key < *before);
-            let reaches = context(&records, at, policy).reaches_back_to;
-            match (&from, reaches) {
-                (Some(read), Some(reaches)) if reaches < *read => from = Some(reaches),
-                _ => return Ok(records),
-            }
-        }
+        let from = head.context_from.clone().map(|known| known.min(from.clone()));
+        let is_before = |record: &Record| record.key < *before;
+        Ok(self.context_at(chat, head, (from, LAST_KEY), at, policy, is_before).await?.records)
     }
 
     /// Reads the records that a run saw `at` a time, as far as they are still in the table, in the Session as it was then.
@@ -79,27 +64,33 @@ impl History {
         at: Timestamp,
         policy: &Policy,
     ) -> Result<Vec<Record>, HistoryError> {
-        let mut from = from.clone();
         // A message may be dated later than its arrival.
         let to = SortKey::start_of(at.plus(MAX_AHEAD));
-        loop {
-            let mut records = self.records_between(chat, head, Some(&from), to.as_str()).await?;
-            records.retain(|record| record.sent_at <= at);
-            match context(&records, at, policy).reaches_back_to {
-                Some(reaches) if reaches < from => from = reaches,
-                _ => return Ok(records),
-            }
-        }
+        let was_there = |record: &Record| record.sent_at <= at;
+        let from = Some(from.clone());
+        Ok(self.context_at(chat, head, (from, to.as_str()), at, policy, was_there).await?.records)
     }
 
-    /// Reads the records from `from` on (all if `None`), over the names that the chat has had.
-    async fn records_from(
+    /// Reads the context `at` a time of those records from `from` to `to` that `is_seen` selects, and of those before them as
+    /// far as the Session reaches back.
+    async fn context_at(
         &self,
         chat: &ChatKey,
         head: &Head,
-        from: Option<&SortKey>,
-    ) -> Result<Vec<Record>, HistoryError> {
-        self.records_between(chat, head, from, LAST_KEY).await
+        (mut from, to): (Option<SortKey>, &str),
+        at: Timestamp,
+        policy: &Policy,
+        is_seen: impl Fn(&Record) -> bool,
+    ) -> Result<ContextRead, HistoryError> {
+        loop {
+            let mut records = self.records_between(chat, head, from.as_ref(), to).await?;
+            records.retain(&is_seen);
+            let context = context(&records, at, policy);
+            match (&from, &context.reaches_back_to) {
+                (Some(read), Some(reaches)) if reaches < read => from = Some(reaches.clone()),
+                _ => return Ok(ContextRead { records, context }),
+            }
+        }
     }
 
     /// Reads the records from `from` to `to`, over the names that the chat has had.

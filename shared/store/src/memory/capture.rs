@@ -28,8 +28,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::pending::WAITS;
 use super::{MAX_ATTEMPTS, Memory, MemoryError, StoredEntry, entries, entry_key, kept, number_of};
-use crate::history::item::{integer, text};
-use crate::history::table::{Item, Span, Update, Written, number, string};
+use crate::history::item::{count, integer, text, time};
+use crate::history::table::{Item, Span, Update, Written, item_at, number, string};
 
 /// The result of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,6 @@ pub enum Captured {
 /// The result of saving a finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// It is a new entry.
     Now(StoredEntry),
     /// It was an entry before: this very saving was done already, or a valid entry of the owner says the same.
     Before(StoredEntry),
@@ -152,7 +151,7 @@ impl Memory {
             }
             Written::Refused(existing) => {
                 self.resume(owner, &existing).await?;
-                (integer(&existing, "first").and_then(|first| u32::try_from(first).ok()).unwrap_or(1), false)
+                (count(&existing, "first").unwrap_or(1), false)
             }
         };
         let span = Span { from: entry_key(first), ..entries() };
@@ -224,9 +223,7 @@ struct Capture {
 
 impl Capture {
     fn item(&self, owner: &Owner) -> Result<Item, MemoryError> {
-        let mut item = Item::new();
-        item.insert("pk".into(), string(owner.partition()));
-        item.insert("sk".into(), string(&self.key));
+        let mut item = item_at(owner.partition(), &self.key);
         item.insert("createdAt".into(), number(self.created));
         if !self.findings.is_empty() {
             item.insert("first".into(), number(self.first));
@@ -254,9 +251,7 @@ impl Capture {
             is_pending: finding.is_pending,
             text: finding.text.clone(),
         };
-        let mut item = Item::new();
-        item.insert("pk".into(), string(owner.partition()));
-        item.insert("sk".into(), string(entry_key(at)));
+        let mut item = item_at(owner.partition(), entry_key(at));
         item.insert("markdown".into(), string(entry.render()));
         item.insert("capture".into(), string(&self.key));
         item.insert("position".into(), number(position));
@@ -273,10 +268,10 @@ impl Capture {
         else {
             return Ok(None);
         };
-        let time = integer(item, "createdAt").and_then(Timestamp::from_millis);
+        let time = time(item, "createdAt");
         Ok(Some(Self {
             key: key.to_owned(),
-            first: integer(item, "first").and_then(|first| u32::try_from(first).ok()).unwrap_or(1),
+            first: count(item, "first").unwrap_or(1),
             created: time.unwrap_or(Timestamp::MIN),
             source: serde_json::from_str(source)?,
             findings: serde_json::from_str(findings)?,

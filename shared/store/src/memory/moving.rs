@@ -22,7 +22,7 @@ use super::capture::is_at;
 use super::pending::{WAITS, waits};
 use super::{MAX_ATTEMPTS, Memory, MemoryError, entries, entry_key, kept, number_of, undoable};
 use crate::history::item::text;
-use crate::history::table::{Item, Written, number, string};
+use crate::history::table::{Item, Written, item_at, number, string};
 
 impl Memory {
     /// Moves the entries `numbers` of `from` to `to`, with what the agent has changed or forgotten of them and people can
@@ -77,9 +77,7 @@ impl Memory {
 
 /// Builds the item of the entry in `item` as the entry `at` of `to`.
 fn moved_item(item: &Item, to: &Owner, capture: &str, at: u32, numbers_there: &HashMap<u32, u32>) -> Item {
-    let mut moved = Item::new();
-    moved.insert("pk".into(), string(to.partition()));
-    moved.insert("sk".into(), string(entry_key(at)));
+    let mut moved = item_at(to.partition(), entry_key(at));
     moved.insert("capture".into(), string(capture));
     moved.insert("position".into(), number(0));
     for attribute in ["markdown", "earlier"] {

@@ -19,7 +19,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{MAX_ATTEMPTS, Memory, MemoryError, entries_and_zone, entry_key, kept, number_of};
 use crate::history::item::text;
-use crate::history::table::{Item, Span, Update, Written, string};
+use crate::history::table::{Item, Span, Update, Written, item_at, string};
 
 /// Partition of the list.
 const LIST: &str = "memory:pending";
@@ -33,7 +33,6 @@ pub const MAX_PENDING: usize = 50;
 /// A page of entries that wait for approval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pending {
-    /// The entries, by id.
     pub entries: Vec<StoredEntry>,
     /// Last id of the page, after which the next one starts; `None` if there is none.
     pub after: Option<EntryId>,
@@ -87,14 +86,10 @@ impl Memory {
     pub(super) async fn list_pending(&self, owner: &Owner, item: &Item) -> Result<(), MemoryError> {
         let Some(number) = number_of(item).filter(|_| waits(item)) else { return Ok(()) };
         let id = EntryId { owner: owner.clone(), number };
-        let mut item = Item::new();
-        item.insert("pk".into(), string(LIST));
-        item.insert("sk".into(), string(id.to_string()));
-        self.table.put_new(item).await?;
+        self.table.put_new(item_at(LIST, id.to_string())).await?;
         Ok(())
     }
 
-    /// Removes an entry from the list.
     pub(super) async fn unlist(&self, id: &EntryId) -> Result<(), MemoryError> {
         Ok(self.table.delete(LIST, vec![id.to_string()]).await?)
     }

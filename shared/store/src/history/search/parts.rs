@@ -91,7 +91,7 @@ impl History {
             self.index_records(&info.chat, segment.records.clone(), true).await?
         };
         let part = Arc::new(part);
-        self.indexes.keep(info, &part);
+        self.indexes.keep(info, &part, part.size());
         Ok(Some(part))
     }
 

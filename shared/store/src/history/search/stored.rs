@@ -1,4 +1,4 @@
-//! The index of a segment as an object beside that of the segment, and the indexes that a process keeps.
+//! The index of a segment as an object beside that of the segment.
 //!
 //! ```text
 //! segments/telegram-3f1c0a9be21d4f5a6b7c8d9e/1763765920000-9f86d081884c7d65.jsonl.gz.index
@@ -15,9 +15,7 @@
 //! object than the pointer's, is not used, and the segment itself is read. It is deleted with the object: its key starts with
 //! the object's.
 
-use std::collections::VecDeque;
 use std::io::Read;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use annals_core::chat_key::ChatKey;
 use annals_core::ranking::Index;
@@ -39,11 +37,11 @@ const VERSION: u32 = 1;
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Maximum size of the indexes that a process keeps, in bytes.
-const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
+pub(in crate::history) const MAX_KEPT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The messages of a segment, or of the table, as a search needs them.
 #[derive(Debug)]
-pub(super) struct Indexed {
+pub(in crate::history) struct Indexed {
     /// The name that the records are stored under.
     pub(super) chat: ChatKey,
     /// True if they are those of a segment.
@@ -77,39 +75,6 @@ struct Header<M> {
     messages: M,
 }
 
-/// The indexes of segments that this process has searched. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub(in crate::history) struct Indexes(Arc<Mutex<Kept>>);
-
-/// Indexes, each with its segment, the latest last.
-type Kept = VecDeque<(SegmentInfo, Arc<Indexed>)>;
-
-impl Indexes {
-    pub(super) fn get(&self, info: &SegmentInfo) -> Option<Arc<Indexed>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter()
-            .find(|(of, _)| of.id == info.id && of.chat == info.chat && of.sha256 == info.sha256)
-            .map(|(_, part)| Arc::clone(part))
-    }
-
-    pub(super) fn keep(&self, info: &SegmentInfo, part: &Arc<Indexed>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((info.clone(), Arc::clone(part)));
-        let mut bytes: usize = kept.iter().map(|(_, part)| part.size()).sum();
-        while bytes > MAX_KEPT_BYTES
-            && kept.len() > 1
-            && let Some((_, oldest)) = kept.pop_front()
-        {
-            bytes -= oldest.size();
-        }
-    }
-
-    /// Drops the indexes of `chat`.
-    pub(in crate::history) fn evict(&self, chat: &ChatKey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(info, _)| info.chat != *chat);
-    }
-}
-
 impl Said {
     /// Returns what orders the forms of a message.
     pub(super) fn form(&self) -> (Option<Timestamp>, u32) {
@@ -118,8 +83,9 @@ impl Said {
 }
 
 impl Indexed {
-    fn size(&self) -> usize {
-        self.index.size() + self.messages.len() * (size_of::<Said>() + 64)
+    /// Returns its size in memory, in bytes.
+    pub(super) fn size(&self) -> u64 {
+        (self.index.size() + self.messages.len() * (size_of::<Said>() + 64)) as u64
     }
 
     /// Returns the stored form of the index of this segment.
@@ -148,7 +114,6 @@ impl Indexed {
     }
 }
 
-/// Returns the key of the index of a segment.
 pub(super) fn index_key(info: &SegmentInfo) -> String {
     format!("{}{INDEX}", info.object())
 }

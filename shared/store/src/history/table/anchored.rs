@@ -1,10 +1,8 @@
 //! Puts that depend on another item of the same partition, or are counted: one transaction.
 
-use aws_sdk_dynamodb::error::{BuildError, SdkError};
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::{
-    CancellationReason, ConditionCheck, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
-    TransactWriteItem, Update,
+    CancellationReason, ConditionCheck, ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 
 use super::{Item, Table, TableError, Written, failed, number, string};
@@ -38,11 +36,9 @@ impl Anchor {
 /// The result of a put that depends on an [`Anchor`].
 #[derive(Debug)]
 pub(crate) enum Anchored {
-    /// The item is stored.
     Done,
     /// The key is taken; the item that has it.
     Taken(Item),
-    /// The anchor is gone. Nothing is stored.
     Gone,
 }
 
@@ -81,33 +77,13 @@ impl Table {
         item: Item,
         mut beside: Vec<TransactWriteItem>,
     ) -> Result<Option<Vec<CancellationReason>>, TableError> {
-        let put = Put::builder()
-            .table_name(&self.name)
-            .set_item(Some(item))
-            .condition_expression("attribute_not_exists(pk)")
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .build()
-            .map_err(|error| failed(OPERATION, &error))?;
+        let put = self
+            .new_put(item)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let put = put.build().map_err(|error| failed(OPERATION, &error))?;
         beside.push(TransactWriteItem::builder().put(put).build());
         let mut conflicts = 0;
-        loop {
-            let request = self
-                .client
-                .transact_write_items()
-                .set_transact_items(Some(beside.clone()))
-                .return_consumed_capacity(ReturnConsumedCapacity::Total);
-            let error = match Box::pin(request.send()).await {
-                Ok(output) => {
-                    self.meter.wrote(output.consumed_capacity().first());
-                    return Ok(None);
-                }
-                Err(SdkError::ServiceError(failure)) => failure.into_err(),
-                Err(other) => return Err(failed(OPERATION, &other)),
-            };
-            let TransactWriteItemsError::TransactionCanceledException(canceled) = error else {
-                return Err(failed(OPERATION, &error));
-            };
-            self.meter.refused();
+        while let Some(canceled) = self.transact(OPERATION, beside.clone()).await? {
             let reasons = canceled.cancellation_reasons.clone().unwrap_or_default();
             if reasons.iter().any(is_refusal) {
                 return Ok(Some(reasons));
@@ -117,6 +93,7 @@ impl Table {
                 return Err(failed(OPERATION, &canceled));
             }
         }
+        Ok(None)
     }
 
     /// Returns the part of a transaction that depends on the anchor of `item`.

@@ -7,11 +7,8 @@ use aws_sdk_dynamodb::types::ConsumedCapacity;
 /// The capacity that a table's operations have consumed, its index included.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Consumed {
-    /// Read capacity units.
     pub read_units: f64,
-    /// Write capacity units.
     pub write_units: f64,
-    /// Requests.
     pub calls: u32,
 }
 

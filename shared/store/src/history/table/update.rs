@@ -58,7 +58,6 @@ impl Update {
         self
     }
 
-    /// Removes `attributes`.
     pub(crate) fn remove(mut self, attributes: impl IntoIterator<Item = &'static str>) -> Self {
         self.removes.extend(attributes);
         self
@@ -98,6 +97,11 @@ impl Update {
     pub(super) fn into_values(self) -> Option<Item> {
         Some(self.values).filter(|values| !values.is_empty())
     }
+}
+
+/// Returns an item without attributes.
+pub(crate) fn item_at(pk: impl Into<String>, sk: impl Into<String>) -> Item {
+    Item::from([("pk".into(), string(pk)), ("sk".into(), string(sk))])
 }
 
 pub(crate) fn string(value: impl Into<String>) -> AttributeValue {

@@ -14,7 +14,7 @@ use annals_core::trace::{Delivery, Trace};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
-use crate::history::item::{integer, text, unpacked};
+use crate::history::item::{text, time, unpacked};
 use crate::history::table::Item;
 
 /// The attribute of [`Head::answered_to`].
@@ -110,9 +110,7 @@ pub struct Archive {
 /// A stretch of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// Its first record.
     pub from: SortKey,
-    /// Its last record.
     pub to: SortKey,
 }
 
@@ -131,7 +129,6 @@ pub struct OpenTurn {
 /// A reply that a turn continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// The reply.
     pub reply: SortKey,
     /// The form of it that people have seen: what follows is delivered.
     pub shown: u32,
@@ -147,11 +144,9 @@ impl OpenTurn {
 /// The person's chat to which the messages of a window went from a time on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// That chat.
     pub chat: ChatKey,
     /// The identity that speaks in the window.
     pub identity: String,
-    /// The time.
     pub at: Timestamp,
 }
 
@@ -207,7 +202,7 @@ pub(in crate::history) struct Held {
 impl Held {
     /// Returns the lease in the head `item`, if it is not over at `now`.
     pub(in crate::history) fn at(item: &Item, now: Timestamp) -> Option<Self> {
-        let until = integer(item, "leaseUntil").and_then(Timestamp::from_millis)?;
+        let until = time(item, "leaseUntil")?;
         (until >= now).then(|| Self { by: Holder::of(item), until })
     }
 

@@ -30,7 +30,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::head::{Head, Held, Holder};
 use crate::history::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
-use crate::history::item::{integer, packed, text};
+use crate::history::item::{integer, packed, text, time};
 use crate::history::table::{Item, TableError, Update, Written, number, string};
 use crate::history::{HEAD, History, HistoryError, partition};
 
@@ -40,9 +40,7 @@ const MAX_HEAD_TRACE_BYTES: usize = 600;
 /// The right to answer in a chat, until it runs out or another claim takes it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
-    /// The chat.
     pub chat: ChatKey,
-    /// The head as claimed.
     pub head: Head,
     pub(in crate::history) fence: i64,
     /// The id of the claim, which stays in the head until the next one.
@@ -52,7 +50,6 @@ pub struct Lease {
 /// The result of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// The chat is this process's.
     Claimed(Box<Lease>),
     /// Another process has it, at most until then.
     Busy(Timestamp),
@@ -115,7 +112,7 @@ impl History {
             // The SDK repeats a request whose answer was lost, and the repeat finds its own claim.
             Written::Refused(item) if is_own(&item) => item,
             Written::Refused(item) => {
-                let until = integer(&item, "leaseUntil").and_then(Timestamp::from_millis);
+                let until = time(&item, "leaseUntil");
                 return Ok(Claim::Busy(until.unwrap_or(now)));
             }
         };
@@ -215,10 +212,7 @@ impl History {
     }
 
     /// Updates the head of the chat of `lease`, as long as the lease holds.
-    ///
-    /// # Errors
-    ///
-    /// [`HistoryError::LeaseLost`] if another process has claimed the chat since.
+    /// Fails with [`HistoryError::LeaseLost`] if another process has claimed the chat since.
     pub(in crate::history) async fn write_head(
         &self,
         lease: &Lease,
