@@ -255,7 +255,6 @@ struct Prepared {
 }
 
 impl Window {
-    /// Returns the whole budget.
     fn new(agent: &Agent, offered: Offered) -> Self {
         let tokens = offered.tokens();
         let window = agent.view.window;

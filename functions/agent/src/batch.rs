@@ -29,9 +29,7 @@ use crate::{Agent, Attempt, TurnError, Undone};
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
 struct Group {
-    /// The messages that the turns name.
     named: Vec<SortKey>,
-    /// Time of the newest message.
     at: Option<Timestamp>,
     /// Highest number of times that the queue has delivered one of the turns.
     deliveries: u32,

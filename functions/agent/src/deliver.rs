@@ -111,7 +111,6 @@ pub(crate) async fn deliver(
 struct Sending<'a> {
     agent: &'a Agent,
     turn: &'a ClaimedTurn,
-    /// The chat's rate limit.
     rate_limit: Option<RateLimit>,
     until: Timestamp,
     typing: &'a Typing,
@@ -126,7 +125,6 @@ struct State {
     has_begun: bool,
     /// The reason why this run sends no more.
     end: Option<TurnError>,
-    /// The piece under way.
     piece: Option<Timing>,
 }
 

@@ -23,7 +23,7 @@ use crate::quiet::pause_for_more;
 use crate::remember::{capture_ended, recall, uncaptured};
 use crate::reread::add_covered;
 use crate::surroundings::append_all;
-use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task};
+use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task, Work};
 use crate::tools::offered::{OWN, Offered};
 use crate::typing::Typing;
 
@@ -112,7 +112,8 @@ pub(crate) async fn find(
             if let Some((quota, until)) = allowance.as_ref().and_then(Allowance::reached) {
                 let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
                 let turn = ClaimedTurn::new(lease, turn, records)?;
-                return Ok(Found { task: Task::Refuse { turn, quota, until }, ending, leaves_more });
+                let task = Task::Turn(turn, Work::Refuse { quota, until });
+                return Ok(Found { task, ending, leaves_more });
             }
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
             let own = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
@@ -124,20 +125,21 @@ pub(crate) async fn find(
         let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
         let allowance = allowance.unwrap_or_default();
         let turn = ClaimedTurn { allowance, ..ClaimedTurn::new(lease, turn, records)? };
-        return Ok(Found { task: task_of(turn, offered.unwrap_or_default(), from), ending, leaves_more });
+        let work = work_on(&turn, offered.unwrap_or_default(), from);
+        return Ok(Found { task: Task::Turn(turn, work), ending, leaves_more });
     }
 }
 
 /// Returns the work on a turn whose reply is new, or stored and to be sent.
-fn task_of(turn: ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Task {
+fn work_on(turn: &ClaimedTurn, offered: Offered, from: Option<SortKey>) -> Work {
     if let Some(reply) = turn.stored_reply().cloned() {
-        Task::Deliver { turn, reply: Box::new(reply) }
+        Work::Deliver(Box::new(reply))
     } else if turn.newest.dispatch().is_some() {
-        Task::Send(turn)
+        Work::Send
     } else if turn.is_compact_command() {
-        Task::Compact(turn)
+        Work::Compact
     } else {
-        Task::Answer { turn, offered, from }
+        Work::Answer { offered, from }
     }
 }
 
@@ -190,12 +192,16 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
         _ => ServerTools::default(),
     };
     // The same in all turns of the chat, as far as its messages tell.
+    let is_group = || records.iter().any(Record::is_group);
     let is_shared = match chat.place() {
         Place::Direct { .. } => false,
         Place::HttpChat { .. } | Place::WebRoom { .. } => agent.memory.links,
         // No event of a group tells a person's direct chat in Lark.
-        Place::LarkChat { .. } | Place::LarkThread { .. } if !agent.memory.links => false,
-        _ => records.iter().any(Record::is_group),
+        Place::LarkChat { .. } | Place::LarkThread { .. } => agent.memory.links && is_group(),
+        Place::TelegramChat { .. }
+        | Place::TelegramTopic { .. }
+        | Place::DiscordChannel { .. }
+        | Place::DiscordThread { .. } => is_group(),
     };
     let sends = agent.outgoing.as_ref().map(|_| is_shared);
     Offered::new(recalled, servers, !agent.model.is_echo(), sends, agent.profile.clone())
@@ -223,7 +229,10 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     // A reply that is begun is finished, whatever is left.
     turn.read_allowance(agent).await?;
     let paused = Box::new(PausedReply::new(reply, forms, Some(&resumed)));
-    Ok(Some(Task::Resume { turn, offered, paused }))
+    if let Some(token) = paused.reply_token() {
+        turn.newest.set_reply_token(token.clone());
+    }
+    Ok(Some(Task::Turn(turn, Work::Resume { offered, paused })))
 }
 
 /// Makes this run and later ones read from the message that the queue named, if that is earlier than the head says. If this

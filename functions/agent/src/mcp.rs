@@ -81,7 +81,6 @@ struct Listed {
 pub(crate) struct ServerTools {
     /// The tools, server by server in the order of `TOOLS`, each list in its server's.
     pub(crate) tools: Vec<External>,
-    /// The servers that do not answer.
     pub(crate) unreachable: Vec<String>,
 }
 
@@ -115,7 +114,6 @@ impl Servers {
         Self { all, http: Connection::new(connect), clock }
     }
 
-    /// Returns the names of the servers.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.all.iter().map(|server| server.config.name.as_str()).collect()
     }

@@ -16,17 +16,14 @@ use crate::coverage::{answered_by, covered_by_one_turn, message_at, newest_cover
 /// The next thing that a run does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing is unanswered.
     Nothing,
     /// The `/stop` at `command` ends this turn: it is covered by a notice.
     End {
         /// The turn: the committed one, or one of the unanswered messages before the command, or a reply before it that
         /// would continue.
         turn: OpenTurn,
-        /// The command.
         command: SortKey,
     },
-    /// This turn is answered.
     Answer {
         /// The turn: the committed one, one in which a reply continues, or one of unanswered messages.
         turn: OpenTurn,

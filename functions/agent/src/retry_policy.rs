@@ -58,7 +58,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(8); // for a provider that ask
 pub struct Attempt(pub u32);
 
 impl Attempt {
-    /// The first attempt.
     pub const FIRST: Self = Self(1);
 
     /// Returns the attempt after so many failures.
@@ -96,9 +95,7 @@ pub(crate) enum Decision {
     Again(Duration),
     /// Ask the fallback model, which then answers the rest of the turn.
     AskFallback,
-    /// Ask without images.
     HideImages,
-    /// Ask a shorter question.
     Shorten,
     /// Return the turn to the queue, for its next attempt.
     HandBack,
@@ -113,7 +110,6 @@ pub(crate) struct Asking {
     attempt: Attempt,
     /// End of the run's time for the reply.
     pub(crate) until: Timestamp,
-    /// End of the time for calls.
     pub(crate) calls_until: Timestamp,
     /// Time at which the fallback takes over at the latest; `None` if there is none, or it has taken over.
     fallback_at: Option<Timestamp>,

@@ -36,7 +36,6 @@ pub(crate) struct Rounds {
     steps: Vec<Step>,
     /// Number of `steps` that this run has made.
     made: usize,
-    /// The calls of the step that is under way.
     under_way: Vec<ToolCall>,
     usage: Option<Usage>,
     /// The ids of all calls of the reply: an id that joins a call to its result is unique in a message.
@@ -44,7 +43,6 @@ pub(crate) struct Rounds {
     /// The messages that were added to the turn, each with the number of `steps` before it.
     added: HashMap<SortKey, usize>,
     chat: ChatKey,
-    /// Key of the reply.
     key: SortKey,
 }
 
@@ -155,7 +153,6 @@ impl Rounds {
         message
     }
 
-    /// Adds the text and thoughts of `answer`.
     pub(crate) fn begin_step(&mut self, answer: &Answer) {
         self.parts.push(Part::step_start());
         let thought = answer.reasoning.as_ref().map(|reasoning| reasoning.text.as_str());

@@ -25,7 +25,6 @@ use crate::tools::offered::Offered;
 
 /// The work of one run, and its findings about the chat.
 pub(crate) struct Found {
-    /// The work.
     pub(crate) task: Task,
     /// The findings about the chat, to be stored when the run ends.
     pub(crate) ending: Ending,
@@ -35,53 +34,39 @@ pub(crate) struct Found {
 
 /// The work of one run.
 pub(crate) enum Task {
-    /// Nothing to do.
     Nothing,
-    /// Ask the model, store its reply and send it.
+    /// End a turn that a `/stop` has stopped.
+    End(StoppedTurn),
+    /// Send the reply of a turn: a fresh one, or one that a run committed to which died.
+    Turn(ClaimedTurn, Work),
+}
+
+/// The work on a turn before its reply is sent.
+pub(crate) enum Work {
     Answer {
-        /// The turn: fresh, or committed by a run that died before it stored a reply.
-        turn: ClaimedTurn,
-        /// The memory and tools for the model.
         offered: Offered,
         /// The earliest message that the queue named, if the records are read from there.
         from: Option<SortKey>,
     },
-    /// Store a notice that a limit of usage is reached, and send it.
+    /// Store a notice that a limit of usage is reached.
     Refuse {
-        /// The turn.
-        turn: ClaimedTurn,
-        /// The limit.
         quota: Quota,
-        /// Time from which there are replies again.
         until: Timestamp,
     },
-    /// Carry out a `/compact`, store the notice and send it.
-    Compact(ClaimedTurn),
-    /// Store an operator's message as the reply and send it.
-    Send(ClaimedTurn),
-    /// Send the stored reply of a committed turn.
-    Deliver {
-        /// The committed turn.
-        turn: ClaimedTurn,
-        /// Its reply.
-        reply: Box<Record>,
-    },
-    /// Continue a reply whose calls have been approved or denied, and send what is new of it.
+    /// Carry out a `/compact` and store the notice.
+    Compact,
+    /// Store an operator's message as the reply.
+    Send,
+    Deliver(Box<Record>),
+    /// Continue a reply whose calls have been approved or denied, of which what is new is sent.
     Resume {
-        /// The turn that the reply answers.
-        turn: ClaimedTurn,
-        /// The memory and tools for the model.
         offered: Offered,
-        /// The reply.
         paused: Box<PausedReply>,
     },
-    /// End a turn that a `/stop` has stopped.
-    End(StoppedTurn),
 }
 
 /// A turn that a `/stop` ends.
 pub(crate) struct StoppedTurn {
-    /// The turn.
     pub(crate) turn: ClaimedTurn,
     /// Message id of the `/stop`; empty if its record was not read.
     pub(crate) command_id: String,
@@ -113,7 +98,6 @@ impl PausedReply {
         Self { reply, forms, shown_parts }
     }
 
-    /// Returns the newest form of the reply.
     pub(crate) fn newest(&self) -> &Record {
         approval::newest_form(&self.forms, &self.reply.key).unwrap_or(&self.reply)
     }
@@ -168,7 +152,6 @@ impl ClaimedTurn {
         self.language(fixed).texts()
     }
 
-    /// Returns that language.
     pub(crate) fn language(&self, fixed: Option<Language>) -> Language {
         let last = self.newest.key.base();
         let known = self.records.iter().filter(|record| record.key.base() <= last);
@@ -182,7 +165,6 @@ impl ClaimedTurn {
         covered.all(|message| message.is_some_and(|message| message.sender() == sender))
     }
 
-    /// Returns the key of the turn's reply.
     pub(crate) fn reply_key(&self) -> SortKey {
         self.newest.key.base().reply()
     }
@@ -215,7 +197,6 @@ impl ClaimedTurn {
         }
     }
 
-    /// Returns the context of this turn.
     pub(crate) fn context(&self, now: Timestamp, policy: &Policy) -> Context {
         context(&records_of_turn(&self.records, &self.turn.covers, now, policy), now, policy)
     }

@@ -67,7 +67,6 @@ pub(crate) struct Toolbox<'a> {
     external: &'a [External],
     session: Option<&'a Session<'a>>,
     offered: Vec<Tool>,
-    /// Ids of the messages in view.
     shown: Vec<String>,
     /// The tools whose results are in the messages in view.
     in_view: Vec<String>,
@@ -127,7 +126,6 @@ impl<'a> Toolbox<'a> {
         Self { since, ..self }
     }
 
-    /// Returns the tools that the model is offered.
     pub(crate) fn offered(&self) -> &[Tool] {
         &self.offered
     }

@@ -28,7 +28,7 @@ use crate::next::has_stopped;
 use crate::resume::resume;
 use crate::retry_policy::{Attempt, MAX_REQUESTS, MODEL_RESERVE, SEND_RESERVE};
 use crate::stop::end;
-use crate::task::{ClaimedTurn, Found, Task};
+use crate::task::{Found, Task, Work};
 use crate::typing::{self, Typing};
 
 /// Time after which a platform is asked for a chat's title again.
@@ -39,19 +39,12 @@ const ASK_TITLE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Agent {
     /// Answers the unanswered messages of `chat`; `from` is the message that a turn of the queue names.
-    ///
-    /// # Errors
-    ///
-    /// The turn is not done; the queue tries it again after [`Undone::retry_after`].
+    /// If it fails, the turn is not done; the queue tries it again after [`Undone::retry_after`].
     pub async fn run(&self, chat: &ChatKey, from: Option<&SortKey>) -> Result<(), Undone> {
         self.run_all(chat, from.map(std::slice::from_ref).unwrap_or_default()).await
     }
 
     /// Does the same as [`Agent::run`] for several turns of the queue; `named` are the messages that they name.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Agent::run`].
     pub async fn run_all(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
         let mut attempt = Attempt::FIRST;
         let ended = run_uncounted(self, chat, named, &mut attempt).await;
@@ -185,14 +178,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     };
     let Found { task, ending, leaves_more } = found;
     let until = started.plus(agent.lease.saturating_sub(MODEL_RESERVE));
-    let begin = |turn: &ClaimedTurn| {
-        announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
-        let feed = agent.live.begin(&lease.chat, turn.begun());
-        making.begin(&turn.turn, &feed);
-        agent.recorder.begin_turn(turn.asked_since());
-        feed
-    };
-    let (mut turn, reply, shown_parts, feed) = match task {
+    let (mut turn, work) = match task {
         Task::Nothing => {
             let is_untouched =
                 lease.head.turn.is_none() && lease.head.failures == 0 && lease.head.trace.is_none();
@@ -208,37 +194,24 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
             Box::pin(end(agent, stopped, attempt, until, typing)).await?;
             return Ok(MayLeaveMore(leaves_more));
         }
-        Task::Deliver { turn, reply } => {
-            let feed = begin(&turn);
-            (turn, *reply, 0, feed)
+        Task::Turn(turn, work) => (turn, work),
+    };
+    announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
+    let feed = agent.live.begin(&lease.chat, turn.begun());
+    making.begin(&turn.turn, &feed);
+    agent.recorder.begin_turn(turn.asked_since());
+    let mut shown_parts = 0;
+    let reply = match work {
+        Work::Deliver(reply) => *reply,
+        Work::Send => answer_for_operator(agent, &mut turn).await?,
+        Work::Answer { offered, from } => {
+            Box::pin(answer(agent, &mut turn, offered, from, attempt, until, &feed)).await?
         }
-        Task::Send(mut turn) => {
-            let feed = begin(&turn);
-            let reply = answer_for_operator(agent, &mut turn).await?;
-            (turn, reply, 0, feed)
-        }
-        Task::Answer { mut turn, offered, from } => {
-            let feed = begin(&turn);
-            let reply = Box::pin(answer(agent, &mut turn, offered, from, attempt, until, &feed)).await?;
-            (turn, reply, 0, feed)
-        }
-        Task::Refuse { mut turn, quota, until } => {
-            let feed = begin(&turn);
-            let reply = refuse(agent, &mut turn, &quota, until).await?;
-            (turn, reply, 0, feed)
-        }
-        Task::Compact(mut turn) => {
-            let feed = begin(&turn);
-            let reply = Box::pin(answer_compact_command(agent, &mut turn, attempt, until)).await?;
-            (turn, reply, 0, feed)
-        }
-        Task::Resume { mut turn, offered, paused } => {
-            if let Some(token) = paused.reply_token() {
-                turn.newest.set_reply_token(token.clone());
-            }
-            let feed = begin(&turn);
-            let reply = Box::pin(resume(agent, &mut turn, offered, &paused, attempt, until, &feed)).await?;
-            (turn, reply, paused.shown_parts, feed)
+        Work::Refuse { quota, until } => refuse(agent, &mut turn, &quota, until).await?,
+        Work::Compact => Box::pin(answer_compact_command(agent, &mut turn, attempt, until)).await?,
+        Work::Resume { offered, paused } => {
+            shown_parts = paused.shown_parts;
+            Box::pin(resume(agent, &mut turn, offered, &paused, attempt, until, &feed)).await?
         }
     };
     feed.stored(&reply);

@@ -20,7 +20,6 @@ const MAX_SCHEMA_BYTES: usize = 16 * 1024;
 pub(crate) struct External {
     /// The tool as the model knows it.
     pub(crate) tool: Tool,
-    /// Approval that its calls need.
     pub(crate) approval: CallApproval,
     /// True if the approval depends on the server's hints alone: `approval: destructive`, and no setting for the tool in `TOOLS`.
     pub(super) is_hinted: bool,

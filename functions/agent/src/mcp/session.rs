@@ -21,7 +21,6 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Returns a session without connections.
     pub(crate) fn new(servers: &'a Servers) -> Self {
         Self { servers, open: servers.all.iter().map(|_| Mutex::default()).collect() }
     }
@@ -119,8 +118,6 @@ impl<'a> Session<'a> {
 
 /// A call that has no result.
 struct Failure {
-    /// The kind, for the log.
     kind: &'static str,
-    /// The text for the model.
     told: String,
 }
