@@ -175,6 +175,7 @@ impl Agent {
         self.profile.as_ref()?.rounds
     }
 
+    /// Returns the compaction of this agent's chats.
     pub(crate) fn compaction(&self) -> Compaction {
         Compaction {
             history: self.history.clone(),

@@ -36,6 +36,7 @@ const MAX_NAMED: usize = 5;
 pub(crate) struct Images {
     /// By message and file: the image, or the reason why there is none.
     found: HashMap<(String, String), Result<Image, Why>>,
+    /// True if the model has refused images.
     is_refused: bool,
     /// Number of times that the model found the request too long: each time half as many are shown, and in the end none.
     halvings: u32,

@@ -36,6 +36,7 @@ pub(crate) struct Rounds {
     steps: Vec<Step>,
     /// Number of `steps` that this run has made.
     made: usize,
+    /// The calls of the step that is under way.
     under_way: Vec<ToolCall>,
     usage: Option<Usage>,
     /// The ids of all calls of the reply: an id that joins a call to its result is unique in a message.
@@ -153,6 +154,7 @@ impl Rounds {
         message
     }
 
+    /// Adds the text and thoughts of `answer`.
     pub(crate) fn begin_step(&mut self, answer: &Answer) {
         self.parts.push(Part::step_start());
         let thought = answer.reasoning.as_ref().map(|reasoning| reasoning.text.as_str());

@@ -43,7 +43,9 @@ pub(crate) enum Task {
 
 /// The work on a turn before its reply is sent.
 pub(crate) enum Work {
+    /// Ask the model, store its reply and send it.
     Answer {
+        /// The memory and tools for the model.
         offered: Offered,
         /// The earliest message that the queue named, if the records are read from there.
         from: Option<SortKey>,
@@ -51,6 +53,7 @@ pub(crate) enum Work {
     /// Store a notice that a limit of usage is reached.
     Refuse {
         quota: Quota,
+        /// Time from which there are replies again.
         until: Timestamp,
     },
     /// Carry out a `/compact` and store the notice.
@@ -60,6 +63,7 @@ pub(crate) enum Work {
     Deliver(Box<Record>),
     /// Continue a reply whose calls have been approved or denied, of which what is new is sent.
     Resume {
+        /// The memory and tools for the model.
         offered: Offered,
         paused: Box<PausedReply>,
     },
@@ -98,6 +102,7 @@ impl PausedReply {
         Self { reply, forms, shown_parts }
     }
 
+    /// Returns the newest form of the reply.
     pub(crate) fn newest(&self) -> &Record {
         approval::newest_form(&self.forms, &self.reply.key).unwrap_or(&self.reply)
     }
@@ -165,6 +170,7 @@ impl ClaimedTurn {
         covered.all(|message| message.is_some_and(|message| message.sender() == sender))
     }
 
+    /// Returns the key of the turn's reply.
     pub(crate) fn reply_key(&self) -> SortKey {
         self.newest.key.base().reply()
     }

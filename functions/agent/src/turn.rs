@@ -45,6 +45,10 @@ impl Agent {
     }
 
     /// Does the same as [`Agent::run`] for several turns of the queue; `named` are the messages that they name.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Agent::run`].
     pub async fn run_all(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
         let mut attempt = Attempt::FIRST;
         let ended = run_uncounted(self, chat, named, &mut attempt).await;

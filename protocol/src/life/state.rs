@@ -189,6 +189,7 @@ pub struct Run {
 pub enum VisitStep {
     /// Finish the stretch in the head, or commit to the next one.
     #[default]
+    /// Finish the stretch in the head, or commit to the next one.
     Choose,
     Object(Stretch),
     Pointer(Stretch),

@@ -90,6 +90,7 @@ impl Agents {
         Ok(Self { default, rules: serde_json::from_str(rules)? })
     }
 
+    /// Returns the id of the default agent.
     pub fn default_id(&self) -> &str {
         &self.default
     }

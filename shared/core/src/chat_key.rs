@@ -78,6 +78,7 @@ pub enum Place {
     DiscordThread { agent_id: String, guild_id: String, thread_id: String },
     /// `agent:<agentId>:user:<userId>`: one chat per person, on every channel.
     Direct {
+        /// `AGENT_ID`.
         agent_id: String,
         /// Id of the person across channels.
         user_id: String,
@@ -412,6 +413,7 @@ pub struct ActorKey {
 }
 
 impl ActorKey {
+    /// Creates the key of `user_id` in `chat`.
     pub fn new(chat: ChatKey, user_id: &str) -> Result<Self, KeyError> {
         check_part("userId", user_id)?;
         Ok(Self { chat, user_id: user_id.to_owned() })

@@ -54,6 +54,7 @@ pub struct Draft {
     pub is_unaddressed: bool,
     /// True if it is the text that came with a boundary of the same id, and so directly follows it.
     pub opens_session: bool,
+    /// See [`Record::person`].
     pub person: Option<String>,
     /// The secret with which the platform lets this message be answered.
     pub reply_token: Option<ReplyToken>,
@@ -73,9 +74,13 @@ pub enum Asks {
 /// The chat and the sender that a [`Draft`] comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// See [`Draft::chat`].
     pub chat: ChatKey,
+    /// See [`Draft::channel`].
     pub channel: Channel,
+    /// See [`Draft::chat_id`].
     pub chat_id: String,
+    /// See [`Draft::user_id`].
     pub user_id: String,
 }
 
@@ -144,11 +149,13 @@ impl Draft {
         Self { asks: is_asked, is_unaddressed, ..self }
     }
 
+    /// Sets [`Draft::person`].
     #[must_use]
     pub fn of_person(self, person: impl Into<Option<String>>) -> Self {
         Self { person: person.into(), ..self }
     }
 
+    /// Sets [`Draft::reply_token`].
     #[must_use]
     pub fn with_reply_token(self, reply_token: ReplyToken) -> Self {
         Self { reply_token: Some(reply_token), ..self }

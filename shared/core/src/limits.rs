@@ -158,6 +158,7 @@ impl Limits {
         self.0.is_empty()
     }
 
+    /// Returns true if a limit is one of cost.
     pub fn has_cost(&self) -> bool {
         self.0.iter().any(|entry| matches!(entry.limit, Amount::Cost(_)))
     }

@@ -261,6 +261,7 @@ fn starts_with(
 const OPENING: &str = "＜﹤‹〈\u{2329}⟨❮❬❰˂ᐸᚲ𝈶≺⋖≮⧼";
 const CLOSING: &str = "＞﹥›〉\u{232A}⟩❯❭❱˃ᐳᚳ𝈷≻⋗≯⧽";
 
+/// Returns true if `c` is a `<` or looks like one. Quotation marks such as `«` and `《` do not count.
 fn is_opening(c: char) -> bool {
     c == '<' || (!c.is_ascii() && OPENING.contains(c))
 }

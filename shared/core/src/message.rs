@@ -236,10 +236,12 @@ impl Part {
         Self(map)
     }
 
+    /// Returns the `type`.
     pub fn kind(&self) -> &str {
         self.get("type").unwrap_or_default()
     }
 
+    /// Returns the typed view of this part.
     pub fn view(&self) -> PartView<'_> {
         match self.kind() {
             "text" => self.get("text").map_or(PartView::Unknown, PartView::Text),

@@ -38,6 +38,7 @@ pub struct FromPlatform {
     /// The sender's language, as the platform names it, such as `zh-hans`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
+    /// True if the sender is a bot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sender_is_bot: bool,
     /// Name under which somebody wrote on behalf of a channel.
@@ -48,6 +49,7 @@ pub struct FromPlatform {
     /// Title of the chat: of a private one only if it is not the sender's name. See [`crate::title`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat_title: Option<String>,
+    /// Name of the topic in the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_title: Option<String>,
     /// The replied-to message, for readers: `messageId` and what the platform gives of it.
@@ -69,6 +71,7 @@ pub struct FromPlatform {
 #[serde(rename_all = "camelCase")]
 pub enum Notice {
     NoAnswer,
+    /// A `/compact` failed.
     NotCompacted,
     /// Confirmation of a `/stop` that ended something.
     Stopped,
@@ -172,6 +175,7 @@ impl Metadata {
         self.chat_type().is_some_and(ChatType::is_group)
     }
 
+    /// Returns true if the message was forwarded.
     pub fn is_forwarded(&self) -> bool {
         self.0.contains_key("forward")
     }
@@ -212,6 +216,7 @@ impl Metadata {
         TimeZone::named(self.text("timeZone")?)
     }
 
+    /// Sets [`Metadata::time_zone`].
     pub fn set_time_zone(&mut self, zone: TimeZone) {
         self.set("timeZone", zone.name());
     }
@@ -259,6 +264,7 @@ impl Metadata {
         self.text("replacesFrom")?.parse().ok()
     }
 
+    /// Sets [`Metadata::replaces_from`].
     pub fn set_replaces_from(&mut self, key: &SortKey) {
         self.set("replacesFrom", key.as_str());
     }
@@ -310,6 +316,7 @@ impl Metadata {
         self.parsed("notice")
     }
 
+    /// Sets [`Metadata::notice`].
     pub fn set_notice(&mut self, notice: Notice) {
         self.set("notice", json!(notice));
     }
@@ -362,6 +369,7 @@ impl Metadata {
         self.set("kind", kind.as_str());
     }
 
+    /// Returns the time of a listed message.
     pub fn ts(&self) -> Option<Timestamp> {
         self.0.get("ts")?.as_i64().and_then(Timestamp::from_millis)
     }
@@ -371,6 +379,7 @@ impl Metadata {
         self.0.get("sentAt")?.as_i64().and_then(Timestamp::from_millis)
     }
 
+    /// Returns the channel of a listed message.
     pub fn channel(&self) -> Option<Channel> {
         self.text("channel")?.parse().ok()
     }
@@ -397,6 +406,7 @@ impl Metadata {
         &self.0
     }
 
+    /// Returns true if it has no field.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -96,6 +96,7 @@ pub struct Join {
     /// Id of the event that tells it, unique in the chat.
     pub id: MessageId,
     pub ts: Timestamp,
+    /// The chat in which it was said.
     pub from: ChatKey,
     /// The part of it that the model is to know.
     pub part: Part,

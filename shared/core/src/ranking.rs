@@ -74,6 +74,7 @@ impl Posting {
 }
 
 impl Index {
+    /// Indexes `texts`.
     pub fn of<'a>(texts: impl IntoIterator<Item = Text<'a>>) -> Self {
         let mut lengths = Vec::new();
         let mut postings: HashMap<u32, Vec<Posting>> = HashMap::new();
@@ -104,10 +105,12 @@ impl Index {
         self.lengths.len()
     }
 
+    /// Returns true if it has no texts.
     pub fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
+    /// Returns its size in memory, in bytes.
     pub fn size(&self) -> usize {
         2 * self.lengths.len() + 8 * self.terms.len() + 4 * self.postings.len()
     }

@@ -57,6 +57,7 @@ pub struct Source {
 pub struct Record {
     /// The chat it is stored under; an earlier name of the chat for records from before a migration.
     pub chat: ChatKey,
+    /// Key of the record in its chat.
     pub key: SortKey,
     /// The channel that it came by or goes out by.
     pub channel: Channel,
@@ -107,9 +108,13 @@ pub enum Details {
 pub struct Said {
     /// Number of this form of the message: 0 for the first, then 1, 2, …
     pub revision: u32,
+    /// See [`Draft::form_ts`](crate::draft::Draft::form_ts).
     pub form_ts: Option<Timestamp>,
+    /// See [`Draft::album`](crate::draft::Draft::album).
     pub album: Option<String>,
+    /// True if it asks for an answer.
     pub asks: bool,
+    /// See [`Draft::reply_token`](crate::draft::Draft::reply_token).
     pub reply_token: Option<ReplyToken>,
 }
 
@@ -129,16 +134,23 @@ pub struct Answer {
 /// The attributes of all kinds of [`Details`], as they are stored: on most records, most are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
+    /// See [`Draft::form_ts`](crate::draft::Draft::form_ts).
     pub form_ts: Option<Timestamp>,
     /// See [`Said::revision`] and [`Answer::revision`].
     pub revision: u32,
+    /// See [`Draft::album`](crate::draft::Draft::album).
     pub album: Option<String>,
+    /// See [`Said::asks`].
     pub asks: bool,
+    /// See [`Answer::covers`].
     pub covers: Vec<SortKey>,
+    /// See [`Answer::delivery_failure`].
     pub delivery_failure: Option<DeliveryFailure>,
+    /// See [`Answer::trace`].
     pub trace: Option<Trace>,
     /// On summaries: the messages that it replaces.
     pub source: Option<Source>,
+    /// See [`Draft::reply_token`](crate::draft::Draft::reply_token).
     pub reply_token: Option<ReplyToken>,
 }
 
@@ -233,6 +245,7 @@ impl Record {
         self.details.said()?.album.as_deref()
     }
 
+    /// Returns true if it asks for an answer.
     pub fn asks(&self) -> bool {
         self.details.said().is_some_and(|said| said.asks)
     }
@@ -281,6 +294,7 @@ impl Record {
         self.details.answer()?.trace.as_ref()
     }
 
+    /// Returns the messages that a summary replaces.
     pub fn source(&self) -> Option<&Source> {
         match &self.details {
             Details::Summary(source) => Some(source),
@@ -288,6 +302,7 @@ impl Record {
         }
     }
 
+    /// Returns the sender's Person, as [`Draft::sender`](crate::draft::Draft::sender) does.
     pub fn sender(&self) -> String {
         person_of_sender(&self.chat, self.channel, &self.user_id, self.person.as_deref())
     }

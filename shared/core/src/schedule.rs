@@ -90,6 +90,7 @@ pub struct Recipient {
     /// The platform's id of the chat.
     pub chat_id: String,
     pub user_id: String,
+    /// See [`Record::person`](crate::record::Record::person).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub person: Option<String>,
     /// Id of the message: Lark sends to a message.

@@ -230,6 +230,7 @@ impl SortKey {
         format!("{}#~", self.base().0)
     }
 
+    /// Returns true if this is the key of a reply.
     pub fn is_reply(&self) -> bool {
         self.0.ends_with("#4reply")
     }

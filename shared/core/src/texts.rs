@@ -61,6 +61,7 @@ pub trait Texts: Debug + Sync {
     fn ask(&self) -> &'static str;
     /// Names the entry in Discord's menu of a message, in at most 32 characters.
     fn answer_this(&self) -> &'static str;
+    /// Says that a command is not known.
     fn unknown_command(&self) -> &'static str;
     /// Says that a command or a button did not work.
     fn did_not_work(&self) -> &'static str;
@@ -73,11 +74,14 @@ pub trait Texts: Debug + Sync {
     fn started_over(&self) -> &'static str;
     /// Confirms `/stop`.
     fn stopped(&self) -> &'static str;
+    /// Says that there was nothing to stop.
     fn nothing_to_stop(&self) -> &'static str;
     /// Says how many messages a `/compact` counted in a summary, and how many of the last ones stay.
     fn compacted(&self, counted: u32, kept: usize) -> String;
 
+    /// Says that the model gave no answer.
     fn no_answer(&self) -> &'static str;
+    /// Says that a `/compact` failed.
     fn not_compacted(&self) -> &'static str;
     /// Says that the model gave no answer after it had called tools.
     fn unfinished(&self) -> &'static str;
@@ -104,7 +108,9 @@ pub trait Texts: Debug + Sync {
     /// Lists what is to come, one a line.
     fn reminders(&self, list: &str) -> String;
     fn no_reminders(&self) -> &'static str;
+    /// Says that a reminder will not come.
     fn reminder_cancelled(&self, id: &str) -> String;
+    /// Says how `/remind` is used.
     fn how_to_remind(&self) -> &'static str;
     fn date_is_past(&self) -> &'static str;
     /// Says that a chat has as many reminders as it may.
@@ -166,12 +172,14 @@ pub trait Texts: Debug + Sync {
     fn which_to_forget(&self) -> &'static str;
     fn which_to_undo(&self) -> &'static str;
     fn memory_is_off(&self) -> &'static str;
+    /// Says that a chat has no memory.
     fn no_memory_here(&self) -> &'static str;
     /// Confirms that an entry has its earlier text again.
     fn undone(&self, number: u32, text: &str) -> String;
     /// Says that an entry has no change to undo.
     fn nothing_to_undo(&self, number: u32) -> String;
     fn forgotten(&self, number: u32) -> String;
+    /// Says that no entry has this number.
     fn no_such_entry(&self, number: u32) -> String;
 
     /// Says what was spent since midnight, in the conversation or by the person.
@@ -196,11 +204,14 @@ pub trait Texts: Debug + Sync {
     /// Says which time zone a chat has that is not one person's.
     fn time_zone_of_all(&self, zone: TimeZone) -> String;
 
+    /// Says that `/link` needs a direct chat.
     fn link_not_here(&self) -> &'static str;
     fn links_are_off(&self) -> &'static str;
     /// Gives a person the code for their other channel.
     fn link_code(&self, code: &str) -> String;
+    /// Says that a code is not valid.
     fn wrong_code(&self) -> &'static str;
+    /// Says that too many codes were wrong.
     fn too_many_wrong_codes(&self) -> &'static str;
     /// Says that a code was made for the other channel.
     fn own_code(&self) -> &'static str;
@@ -212,6 +223,7 @@ pub trait Texts: Debug + Sync {
     fn code_entered(&self, second: &str) -> String;
     /// Describes one side of a link: its identity, its channel, and the name that it has there.
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String;
+    /// Says that nothing waits for a confirmation.
     fn nothing_to_confirm(&self) -> &'static str;
     /// Says that nobody has entered the code and confirmed.
     fn nobody_entered_code(&self) -> &'static str;
@@ -222,7 +234,9 @@ pub trait Texts: Debug + Sync {
     fn too_many_identities(&self, most: usize) -> String;
     /// Confirms `/unlink`.
     fn unlinked(&self) -> &'static str;
+    /// Says that a channel has no link.
     fn not_linked(&self) -> &'static str;
+    /// Says that an operator made the link.
     fn linked_by_operator(&self) -> &'static str;
 
     /// Returns what `annals chat` says at this place.
@@ -345,6 +359,7 @@ pub enum NotShown {
     Audio,
     Video,
     Document,
+    /// It is an address on the web.
     Address,
     Blind,
     TooMany,

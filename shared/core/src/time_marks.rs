@@ -59,6 +59,7 @@ impl TimeMarks {
         &self.now
     }
 
+    /// Returns the token estimate of all marks.
     pub fn tokens(&self) -> u32 {
         let marks = self.of_messages.iter().flatten().chain([&self.now]);
         marks.fold(0, |sum, mark| sum.saturating_add(tokens::of_text(mark)))
@@ -97,6 +98,7 @@ pub fn now_tokens() -> u32 {
     tokens::of_text(&current(SAMPLE_TIME, SAMPLE_ZONE)).saturating_add(1)
 }
 
+/// Returns the current time as an element.
 fn current(local: &str, zone: &str) -> String {
     markup::time(&format!(
         "Now: {local}, in the time zone {zone}. A time before a message says when that message was sent. Answer without \

@@ -24,6 +24,7 @@ pub struct Title {
     /// Title of the group or channel, or name of the person, by the platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+    /// Name of the topic in the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<String>,
     /// True if an event has given the topic its name. Other messages only know the name that it was created with.

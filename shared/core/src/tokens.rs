@@ -171,6 +171,7 @@ impl Class {
 }
 
 impl Sender {
+    /// Returns the token estimate of both tags.
     pub fn tokens(&self) -> u32 {
         of_text(&self.opening()).saturating_add(of_text(&self.closing()))
     }

@@ -155,6 +155,7 @@ pub struct Trace {
     /// Number of requests to models so far, summaries included.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u32,
+    /// The prompt, if a model was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptId>,
     /// The steps of one attempt after the other, in order of their beginning.

@@ -114,6 +114,7 @@ impl Person {
         self.wrote(record).is_some() || tells()
     }
 
+    /// Returns true if a schedule is for the person.
     pub fn is_told(&self, stored: &StoredSchedule) -> bool {
         let to = &stored.schedule.to;
         let of_platform =

@@ -174,6 +174,7 @@ impl Ingress {
         Scheduling { history, queue, language: self.config.language }
     }
 
+    /// Returns the memory of people and groups.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }

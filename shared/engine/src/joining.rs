@@ -150,6 +150,7 @@ impl Compaction {
         Ok(Some(extract(&cut, max_tokens)))
     }
 
+    /// Moves the entries that `join` is about.
     async fn move_memory(&self, join: &Join) -> Result<(), JoinError> {
         if join.from_person == join.to_person {
             return Ok(());

@@ -46,6 +46,7 @@ struct State {
 /// The reply that is being made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyStart {
+    /// Bases of the messages that it covers.
     pub covers: Vec<SortKey>,
     /// Key at which it will be stored, or key of the reply that continues.
     pub reply: SortKey,

@@ -86,6 +86,7 @@ impl Usage {
 pub enum Delta<'a> {
     Text(&'a str),
     Reasoning(&'a str),
+    /// A call with all of its arguments.
     Call(&'a ToolCall),
     /// The answer broke off: all earlier pieces are void.
     Void,

@@ -200,6 +200,7 @@ fn append(blocks: &mut [Value], name: &str, delta: &str) {
     *so_far = format!("{}{delta}", so_far.as_str().unwrap_or_default()).into();
 }
 
+/// Returns the reason of Anthropic or Bedrock.
 pub(super) fn finish(reason: &str) -> Finish {
     match reason {
         "end_turn" | "stop_sequence" => Finish::Stop,

@@ -47,6 +47,7 @@ pub(super) struct Conversation<'a> {
     pub(super) turns: Vec<Turn<'a>>,
     /// The place (turn, block) of the last block that the chat's next turn will send again, if there is one.
     pub(super) stable: Option<(usize, usize)>,
+    /// True if this turn has made calls.
     has_called: bool,
     /// Maximum tokens of the answer.
     pub(super) max_tokens: Option<u32>,
@@ -261,6 +262,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Adds a text, unless it is blank.
     fn add_text(&mut self, speaker: Speaker, text: &str) {
         if !text.trim().is_empty() {
             self.add(speaker, Block::Text(markup::escape(text).into_owned()));
@@ -289,6 +291,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
+    /// Returns true if the request has images.
     pub(super) fn has_images(&self) -> bool {
         self.turns.iter().flat_map(|turn| &turn.blocks).any(|block| matches!(block, Block::Image(_)))
     }

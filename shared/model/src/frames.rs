@@ -51,6 +51,7 @@ impl Frames {
         }
     }
 
+    /// Returns the frames that `bytes` complete.
     pub(super) fn push(&mut self, bytes: &Bytes) -> Result<Vec<Frame>, ModelError> {
         let (frames, held) = match self {
             Self::Events(events) => (events.push(bytes)?, events.line.len() + events.data.len()),

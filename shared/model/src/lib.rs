@@ -132,6 +132,10 @@ impl Model {
 
     /// Asks this model once. The answer goes to `sink` piece by piece while it comes; if the request fails, the sink gets
     /// [`Delta::Void`].
+    ///
+    /// # Errors
+    ///
+    /// The model gave no answer.
     pub async fn answer(&self, question: Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
         match self {
             Self::Echo => Ok(echo(question.said(), sink)),
@@ -141,6 +145,10 @@ impl Model {
 
     /// Asks once for text outside a conversation, and if that fails, the fallback. The answer has text. `echo` returns the
     /// prompt's text; a caller that needs more checks [`Model::is_echo`] first.
+    ///
+    /// # Errors
+    ///
+    /// Neither model gave an answer.
     pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
         let answered = match self {
             Self::Echo => Ok(echo(prompt.text.clone(), NO_SINK)),

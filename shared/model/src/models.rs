@@ -18,6 +18,10 @@ pub struct Models {
 impl Models {
     /// Returns the models of `settings`, which count their requests in `metrics`. The other parameters and errors are those of
     /// [`Model::new`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`Model::new`].
     pub fn new(
         settings: &ModelSettings,
         clock: &Clock,

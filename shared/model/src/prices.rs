@@ -56,6 +56,7 @@ impl Prices {
         Ok(Self(read.collect::<Result<_, _>>()?))
     }
 
+    /// Returns true if no price is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

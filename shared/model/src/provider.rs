@@ -51,6 +51,7 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
         format!("{base_url}/models")
     }
 
+    /// Returns the ids in a list of models.
     fn listed_models<'a>(&self, answer: &'a Value) -> Vec<&'a str> {
         answer["data"].as_array().into_iter().flatten().filter_map(|model| model["id"].as_str()).collect()
     }

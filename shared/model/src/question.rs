@@ -60,7 +60,9 @@ pub struct Tool {
 /// One answer of a turn that held calls, with their results: a call is never sent without one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
+    /// [`Answer::text`]
     pub text: String,
+    /// [`Answer::reasoning`]
     pub reasoning: Option<Reasoning>,
     /// All of [`Answer::calls`], in order.
     pub done: Vec<Done>,
@@ -170,6 +172,7 @@ impl Done {
         tokens::of_text(&self.sent())
     }
 
+    /// Returns the result as it is sent.
     pub(super) fn sent(&self) -> String {
         match &self.output {
             Value::String(text) => text.clone(),

@@ -118,6 +118,7 @@ use table::{Item, Span, Table};
 pub struct Retention {
     /// `SESSION_STALE_AFTER`; `None` (0) counts as 48 hours here.
     pub stale_after: Option<Duration>,
+    /// `ARCHIVE_GRACE`.
     pub archive_grace: Duration,
     /// `ARCHIVE_ON_COMPACT`; records never expire if it is `false`.
     pub archive: bool,

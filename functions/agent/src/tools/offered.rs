@@ -131,6 +131,7 @@ impl Offered {
         (!notes.is_empty()).then(|| notes.join("\n\n"))
     }
 
+    /// Returns the names of the selected tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.selected.iter().flatten().map(|tool| tool.name.as_str())
     }

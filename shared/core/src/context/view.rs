@@ -37,11 +37,17 @@ pub struct SessionView<'a> {
     pub earlier: Vec<Message<'a>>,
     /// The unanswered messages, in order.
     pub unanswered: Vec<Message<'a>>,
+    /// See [`super::Context::to_compact`].
     pub to_compact: Vec<SortKey>,
+    /// See [`super::Context::to_send`].
     pub to_send: Vec<SortKey>,
+    /// See [`super::Context::to_resume`].
     pub to_resume: Vec<SortKey>,
+    /// See [`super::Context::others_wait`].
     pub others_wait: bool,
+    /// See [`super::Context::session_start`].
     pub session_start: Option<SortKey>,
+    /// See [`super::Context::reaches_back_to`].
     pub reaches_back_to: Option<SortKey>,
     /// End of the newest summary, of the Session or not. The next summary must end after it.
     pub summed_up_to: Option<SortKey>,

@@ -49,13 +49,16 @@ pub struct Finding {
     pub kind: EntryKind,
     /// Text of 1 to [`MAX_FINDING_CHARS`] characters.
     pub text: String,
+    /// See [`Entry::outside`](super::entry::Entry::outside).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<String>,
+    /// See [`Entry::supersedes`](super::Entry::supersedes).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub supersedes: Vec<u32>,
     /// The messages that it comes from; `None` for the whole Session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passage: Option<Passage>,
+    /// See [`Entry::is_pending`](super::Entry::is_pending).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_pending: bool,
 }
@@ -226,6 +229,7 @@ struct Session<'a> {
     known: &'a [StoredEntry],
     /// Text of each message.
     texts: Vec<String>,
+    /// See [`Evidence::shown`].
     shown: String,
 }
 

@@ -14,6 +14,7 @@ use crate::chat_key::ChatKey;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryId {
     pub owner: Owner,
+    /// See [`StoredEntry::number`](super::StoredEntry::number).
     pub number: u32,
 }
 

@@ -23,7 +23,9 @@ const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
 /// A chat to which an operator writes.
 #[derive(Debug)]
 pub struct Desk {
+    /// The name that the chat has now.
     pub chat: ChatKey,
+    /// The operator who has taken it over.
     pub takeover: Option<Takeover>,
     /// The newest message of a person, to whose window and by whose channel the operator writes.
     to: Record,

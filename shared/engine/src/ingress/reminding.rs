@@ -20,6 +20,7 @@ const LISTED_CHARS: usize = 80;
 const LISTED: usize = 20;
 
 impl Ingress {
+    /// Carries out `/remind`.
     pub(super) async fn remind(
         &self,
         draft: &Draft,

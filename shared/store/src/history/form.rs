@@ -28,6 +28,7 @@ impl Form {
         }
     }
 
+    /// Returns the form that `record` is.
     pub(super) fn of_record(record: &Record) -> Self {
         Self {
             made_at: record.form_ts().or(Some(record.ts)),

@@ -41,6 +41,7 @@ const POINTER: &str = "!segment#";
 pub struct SegmentInfo {
     /// The name of the chat that its records are stored under.
     #[serde(rename = "chatKey")]
+    /// The name of the chat that its records are stored under.
     pub chat: ChatKey,
     /// Its name, unique in the chat.
     pub id: SegmentId,
@@ -62,12 +63,14 @@ pub struct SegmentInfo {
     pub created_at: Timestamp,
     /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
     pub expires_from: Option<i64>,
     /// The latest such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_to: Option<i64>,
     /// The key of the object that was the segment's before records were erased from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The key of the object that was the segment's before records were erased from it.
     pub replaces: Option<String>,
 }
 
@@ -147,6 +150,7 @@ impl Shelf {
         Ok(self.bucket.get(key).await?)
     }
 
+    /// Drops the decoded segments of `chat`.
     pub(super) fn evict(&self, chat: &ChatKey) {
         self.cache.evict(chat);
     }
@@ -176,6 +180,7 @@ impl Shelf {
         }
     }
 
+    /// Adds `segment` to the cache.
     pub(super) fn keep(&self, segment: &Arc<Segment>) {
         self.cache.keep(&segment.info, segment, segment.info.json_bytes);
     }
@@ -234,6 +239,7 @@ impl History {
         Ok(self.shelf.segment(&info_of(item)?).await?)
     }
 
+    /// Reads the pointers in `span`.
     pub(super) async fn pointers(
         &self,
         chat: &ChatKey,

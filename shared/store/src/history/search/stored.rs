@@ -114,6 +114,7 @@ impl Indexed {
     }
 }
 
+/// Returns the key of the index of a segment.
 pub(super) fn index_key(info: &SegmentInfo) -> String {
     format!("{}{INDEX}", info.object())
 }

@@ -39,6 +39,7 @@ pub(crate) enum Anchored {
     Done,
     /// The key is taken; the item that has it.
     Taken(Item),
+    /// The anchor is gone. Nothing is stored.
     Gone,
 }
 

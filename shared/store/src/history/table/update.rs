@@ -58,6 +58,7 @@ impl Update {
         self
     }
 
+    /// Removes `attributes`.
     pub(crate) fn remove(mut self, attributes: impl IntoIterator<Item = &'static str>) -> Self {
         self.removes.extend(attributes);
         self
