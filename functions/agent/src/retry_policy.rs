@@ -1,18 +1,17 @@
 //! The retry policy of a turn: every bound and every decision on how often and how long a model, a tool and a platform are
 //! tried. Pure; the loops that do the work ask it.
 //!
-//! *Invariant:* a turn makes at most [`MAX_REQUESTS`] requests to models in all of its attempts, repeats, summaries and captures
-//! included: the [`Recorder`](annals_io::recorder::Recorder) of a run counts each before it is sent. Only what a run asks that
-//! cannot note it in the head is not counted, since its process dies, it has lost the chat or the table fails: the queue
-//! repeats it, up to 100 times. A reply that continues after an approval is a
-//! turn of its own.
+//! *Invariant:* a turn makes at most [`MAX_REQUESTS`] requests to models in all of its attempts, repeats, summaries and
+//! captures included: the [`Recorder`](annals_io::recorder::Recorder) of a run counts each before it is sent. Not counted
+//! are the requests of a run that dies, loses its chat or cannot write to the table: the queue repeats such a run, up to 100
+//! times. A reply that continues after an approval is a turn of its own.
 //!
 //! # A new bound
 //!
 //! Of a run: a constant here, a field of [`Asking`], and a case in `failed` or `may_call`. Of a turn, which may take
 //! several runs: a counter in [`Trace`](annals_core::trace::Trace), which the head keeps between them without a further
 //! write, and a `may_…` beside the recorder's `may_request`. Of one HTTP request: `hosted.rs` of the models, whose
-//! `send_once` sends every request and asks `may_request` first (it leaves two thirds of the number to the answer). A
+//! `send_once` sends every request and asks `may_request` first (which keeps two thirds of the number for the answer). A
 //! refused one is `ModelError::RequestsSpent`: [`Asking::failed`] gives up with a notice, summaries and captures are
 //! skipped, a `/compact` gets a notice, and a join fails the attempt. A tool is called only if two requests are left. A
 //! count that holds over a run that dies would cost a write for each request.

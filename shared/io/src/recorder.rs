@@ -44,8 +44,8 @@ struct State {
 }
 
 impl Recorder {
-    /// Creates the recorder of a run that begins now, of a turn that may make `max_requests` requests to models, a third of
-    /// them for anything but the answer. `earlier` is the trace that the attempts before have left,
+    /// Creates the recorder of a run that begins now, of a turn that may make `max_requests` requests to models; after the
+    /// first third, none for anything but the answer. `earlier` is the trace that the attempts before have left,
     /// `running_since` the time at which an earlier run began that has not ended.
     pub fn new(
         clock: &Clock,

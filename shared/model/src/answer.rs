@@ -104,6 +104,7 @@ pub const NO_SINK: Sink<'static> = &|_| {};
 pub(super) struct Counts {
     /// Including those from a cache.
     pub(super) input: u32,
+    /// Including thoughts.
     pub(super) output: u32,
     pub(super) cached: Option<u32>,
 }

@@ -1,4 +1,4 @@
-//! The interface that each provider's API fills: [`Provider`]. A new one is a file with its implementation and a line in
+//! The interface that each provider's API implements: [`Provider`]. A new one is a file with its implementation and a line in
 //! `PROVIDERS` of `choice.rs`. An implementation is pure: no client, no clock, no retries.
 //!
 //! - **Request.** A [`Conversation`] has system part, turns of blocks (text, image, call, result, thought), tools and limits,
@@ -6,7 +6,7 @@
 //!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold.
 //! - **Answer.** It always streams. A frame adds to a [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must
 //!   go back with them, such as signatures), counts, and `finish`, from which on only counts may follow. `is_over` ends the
-//!   reading there and then: it is set only at the stream's own end.
+//!   reading at once: it is set only at the stream's own end.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
 //!   means an error, `finish` stays empty.
