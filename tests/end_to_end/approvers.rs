@@ -421,7 +421,8 @@ async fn an_administrator_may_approve_by_a_linked_identity() {
 async fn an_administrator_may_approve_by_an_identity_of_links() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &asks(&json!("admins"))).set("GROUP_ACTIVATION", "always");
-    let app = app.set("ADMINS", "ada").set("DM_SCOPE", "user").set("LINKS", "ada,telegram-42").start().await;
+    let app = app.set("ADMINS", "lark-ou_ada").set("DM_SCOPE", "user");
+    let app = app.set("LINKS", "ada,telegram-42,lark-ou_ada").start().await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     say(&app, 43, 1, "Pay A1 back.").await;
     say(&app, 43, 2, "/approve").await;

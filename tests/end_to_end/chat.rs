@@ -462,14 +462,26 @@ async fn a_repeated_request_is_one_message_and_gets_the_same_reply() {
     for message in [&m2, &m2, &m1, &user("m3", "hm"), &m2] {
         say(&app, from_ref(message)).await;
     }
+    // An edit is none, and two requests of it are one.
+    let edited = edit("m1", &[user("m1", "hi")]);
+    let (first, second) = tokio::join!(tell(&app, &edited), tell(&app, &edited));
+    assert_eq!([first.1, second.1], ["You said: hi", "You said: hi"]);
     app.idle().await;
     let lines = app.lines(ROOM).await;
     let said: Vec<&str> = lines.iter().filter(|line| line.contains(" user")).map(String::as_str).collect();
     assert_eq!(
         said,
-        ["m1 user: hello", "m2/boundary user boundary: /new and now?", "m2 user: and now?", "m3 user: hm"]
+        [
+            "m1 user: hello",
+            "m2/boundary user boundary: /new and now?",
+            "m2 user: and now?",
+            "m3 user: hm",
+            "m1@1 user revision: hi"
+        ]
     );
-    assert_eq!(app.context_lines(ROOM).await.len(), 4);
+    let told = tell(&app, &edit("m2", &[user("m2", "/new and then?")])).await;
+    assert!(told.1.contains("and then?"), "{told:?}");
+    app.idle().await;
     assert_answered_once(&app.records(ROOM).await);
     app.finish().await;
 }

@@ -76,20 +76,27 @@ async fn a_stale_session_is_captured_by_the_next_message_before_its_answer() {
 /// A context that starts with its last message has not read the rest of the session.
 #[tokio::test]
 async fn under_fresh_the_whole_session_is_captured() {
-    let app = TestApp::builder().set("SESSION_MODE", "fresh").telegram().model().start().await;
-    app.model().answer_by(notes_of_tea);
-    for (id, text) in [(1, "I only drink green tea"), (2, "and water"), (3, "Good night")] {
-        says(&app, 42, id, text).await;
+    for stale_after in ["48h", "0"] {
+        let app = TestApp::builder().set("SESSION_MODE", "fresh").set("SESSION_STALE_AFTER", stale_after);
+        let app = app.telegram().model().start().await;
+        app.model().answer_by(notes_of_tea);
+        for (id, text) in [(1, "I only drink green tea"), (2, "and water"), (3, "Good night")] {
+            says(&app, 42, id, text).await;
+        }
+        if stale_after == "0" {
+            app.handle(private(42, 4, "/new").command()).await;
+        } else {
+            app.clock().advance(Duration::from_hours(49));
+        }
+        says(&app, 42, 5 + 49 * 3600, "What do I drink?").await;
+        let [captured] = &app.model().requests_for_notes()[..] else { panic!("one capture") };
+        let said = texts_of(captured, "user").concat();
+        for text in ["I only drink green tea", "and water", "Good night"] {
+            assert!(said.contains(text), "{text} is not in {said}");
+        }
+        assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
+        app.finish().await;
     }
-    app.clock().advance(Duration::from_hours(49));
-    says(&app, 42, 4 + 49 * 3600, "What do I drink?").await;
-    let [captured] = &app.model().requests_for_notes()[..] else { panic!("one capture") };
-    let said = texts_of(captured, "user").concat();
-    for text in ["I only drink green tea", "and water", "Good night", "You said: Good night"] {
-        assert!(said.contains(text), "{text} is not in {said}");
-    }
-    assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
-    app.finish().await;
 }
 
 #[tokio::test]

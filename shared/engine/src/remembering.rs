@@ -87,9 +87,10 @@ impl Remembering {
         let mut own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
         let policy = Policy { fresh: false, ..self.view.policy(0) };
         let cut = ended(&own, captured_to, now, &policy).into_iter().next().filter(|_| self.view.fresh);
-        // A run has only read the last message of the Session.
+        // A run has only read the last message of the Session, which starts after what is captured.
         if let Some((start, at)) = cut.and_then(|cut| Some((cut.start, cut.records.last()?.sent_at))) {
-            let mut whole = self.history.records_as_of(chat, head, &start, at, &policy).await?;
+            let from = captured_to.cloned().unwrap_or_else(|| SortKey::start_of(Timestamp::MIN)).min(start);
+            let mut whole = self.history.records_as_of(chat, head, &from, at, &policy).await?;
             whole.retain(|record| record.line().is_none() && own.iter().all(|read| read.key != record.key));
             own.extend(whole);
             own.sort_by(|a, b| a.key.cmp(&b.key));

@@ -176,13 +176,18 @@ impl Request<'_> {
         let is_command = command(&draft.parts).is_some();
         if ts != self.now {
             let stored = self.stored_from(draft.key().base()).await?;
-            let newest = stored.newest(&id).filter(|_| !(is_command && stored.is_command()));
+            let is_repeated_command = is_command
+                && stored.is_command()
+                && (!is_edit || stored.records[0].message.parts == message.parts);
+            let newest = stored.newest(&id).filter(|_| !is_repeated_command);
             if let Some(newest) = newest {
                 if newest.user_id != user_id {
                     return Err(Problem::not_the_author().into());
                 }
                 let is_same = newest.message.parts == message.parts;
-                if is_same && (!is_edit || is_last(&self.read.context.messages, &id)) {
+                // Another request of this edit, since the context was read.
+                let came_since = self.read.records.last().is_none_or(|last| last.key < newest.key);
+                if is_same && (!is_edit || came_since || is_last(&self.read.context.messages, &id)) {
                     return self.repeat(draft, newest).await;
                 }
                 return self.append_again(Draft { ts: self.now, ..draft }, &stored).await;

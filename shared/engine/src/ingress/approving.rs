@@ -362,7 +362,12 @@ impl Ingress {
         // A person of the API is named by the key, which the bare id does not tell.
         let identity = if by.channel.is_platform() { of_channel } else { by.sender() };
         // A link of `LINKS` is stored with the first direct message.
-        let person = self.config.links.person_of(&identity).unwrap_or(&identity);
+        let links = &self.config.links;
+        let person = links.person_of(&identity).unwrap_or(&identity);
+        let is_of_person = |other: &&str| *other == person || links.person_of(other) == Some(person);
+        if links.identities().filter(is_of_person).any(is_listed) {
+            return Ok(true);
+        }
         Ok(self.people.everybody(person).await?.iter().any(|identity| is_listed(identity)))
     }
 
