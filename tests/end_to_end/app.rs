@@ -597,12 +597,13 @@ impl TestApp {
 
     /// Waits until no turn is left in the queue's table.
     pub(crate) async fn idle(&self) {
-        let stores = self.stores();
-        wait_until("the queue is empty", async || {
-            let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), self.clock.clone()).await.unwrap();
-            queue.pending().is_empty()
-        })
-        .await;
+        wait_until("the queue is empty", async || self.is_idle().await).await;
+    }
+
+    pub(crate) async fn is_idle(&self) -> bool {
+        let dynamodb = self.stores().dynamodb.clone();
+        let (queue, _) = LocalQueue::open(dynamodb, self.clock.clone()).await.unwrap();
+        queue.pending().is_empty()
     }
 
     /// Calls [`TestApp::idle`] while time passes.

@@ -79,14 +79,12 @@ impl Room {
         let body =
             json!({"id": self.id, "userId": self.user, "trigger": "submit-message", "message": message});
         let events = RoomEvents::new(self.clone(), self.post(&body).await?);
-        Ok(match answered {
-            Some(reply) => RoomEvents { decoder: Decoder::after(reply), ..events },
-            None => {
-                let command = Command::parse(text, None);
-                let resumes = matches!(command, Some(Command::Approve { .. } | Command::Deny { .. }));
-                RoomEvents { resumes, again: Some(body), ..events }
-            }
-        })
+        if let Some(reply) = answered {
+            return Ok(RoomEvents { decoder: Decoder::after(reply), ..events });
+        }
+        let command = Command::parse(text, None);
+        let resumes = matches!(command, Some(Command::Approve { .. } | Command::Deny { .. }));
+        Ok(RoomEvents { resumes, again: Some(body), ..events })
     }
 
     /// Returns the reply that is being made, if there is one.

@@ -154,7 +154,7 @@ impl Stage {
             match import(&history, std::slice::from_ref(&file), &options, &mut Vec::new()).await {
                 Ok(()) => return,
                 Err(error) => {
-                    assert!(format!("{error:#}").contains("run the same command again"), "{error:#}")
+                    assert!(format!("{error:#}").contains("run the same command again"), "{error:#}");
                 }
             }
         }
@@ -166,8 +166,22 @@ impl Stage {
         passing(self.app.clock(), STEP, Box::pin(what)).await
     }
 
+    /// Waits until no turn is left, while time passes: in the end by hours, since a chat that no run could release is free
+    /// when its lease has ended.
     pub(super) async fn idle(&self) {
-        self.passing(self.app.idle()).await;
+        for steps in [STEP; 2].into_iter().chain([100 * STEP]) {
+            let polls = Cell::new(0);
+            let is_over = async || {
+                self.app.clock().advance(steps);
+                polls.set(polls.get() + 1);
+                polls.get() == 2_000 || self.app.is_idle().await
+            };
+            wait_until("no turn is left, or it takes long", is_over).await;
+            if self.app.is_idle().await {
+                return;
+            }
+        }
+        panic!("turns are left: {:?}", self.dice);
     }
 
     /// Lets `hours` pass, in steps. In each the compactor works until no request has been made for a while.
