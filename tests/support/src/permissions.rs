@@ -59,8 +59,8 @@ const FOR_OTHERS: [(&str, &str); 6] = [
     ("bucket", "get"),
     ("bucket", "delete_some"),
     ("table", "query_span"),
-    // Only of an import.
-    ("together", "put_all_new"),
+    // Of `put_together`, and of an import.
+    ("together", "transact"),
 ];
 
 /// Calls that the SDK contains for itself and that no function of this stack makes: sessions of another kind of bucket, and
