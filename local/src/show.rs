@@ -143,7 +143,7 @@ impl Archive {
 pub(crate) struct Search {
     /// Such as telegram:chat:42 or http:chat:dev:hello
     chat_key: String,
-    /// What to look for
+    /// Words to look for
     #[arg(required = true)]
     words: Vec<String>,
     /// Maximum number of hits

@@ -462,7 +462,7 @@ async fn a_repeated_request_is_one_message_and_gets_the_same_reply() {
     for message in [&m2, &m2, &m1, &user("m3", "hm"), &m2] {
         say(&app, from_ref(message)).await;
     }
-    // An edit is none, and two requests of it are one.
+    // An edit is not a repeat, and two requests with the same edit are one edit.
     let edited = edit("m1", &[user("m1", "hi")]);
     let (first, second) = tokio::join!(tell(&app, &edited), tell(&app, &edited));
     assert_eq!([first.1, second.1], ["You said: hi", "You said: hi"]);

@@ -1,4 +1,4 @@
-//! The function behind the queue, and [`Config`], the settings of each function that answers.
+//! The function that answers the turns of the queue, and [`Config`], the settings of each function that answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl Config {
     }
 }
 
-/// Settings of the function behind the queue.
+/// Settings of the function that answers the turns of the queue.
 pub struct QueueConfig {
     config: Config,
     quiet: Duration,

@@ -1,4 +1,4 @@
-//! The Lambda function behind the queue.
+//! The Lambda function that answers the turns of the queue.
 
 use std::process::ExitCode;
 

@@ -110,7 +110,7 @@ correctMemory: 404 no-entry, 503 unavailable
 deleteMemory: 404 no-entry, 503 unavailable
 ";
 
-/// The same by parameter and by field of a body.
+/// The status and problems of each parameter and each field of a body.
 const INPUTS: &str = "\
 chatId: 400 bad-chat-id
 trigger: 400 bad-chat-id bad-chat

@@ -23,7 +23,7 @@ use serde_json::Value;
 use super::item::{Item, Options, Place, Skipped};
 use super::parsed::{Each, Parsed, Take, ends_early, invalid};
 
-/// What must be known of a file before its messages are parsed.
+/// Facts of a file that parsing its messages needs.
 #[derive(Clone, Debug)]
 pub(super) struct Survey {
     /// True for an array, false for a message a line.

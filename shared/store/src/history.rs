@@ -186,7 +186,7 @@ pub struct History {
     table: Table,
     bucket: Bucket,
     shelf: Shelf,
-    indexes: Arc<Cache<search::Indexed>>,
+    indexes: Arc<Cache<SegmentInfo, search::Indexed>>,
     clock: Clock,
     retention: Retention,
     registry: Registry,

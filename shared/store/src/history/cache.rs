@@ -4,43 +4,39 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use annals_core::chat_key::ChatKey;
-
-use super::shelf::SegmentInfo;
-
-/// The contents of segments that were used last.
+/// The contents of segments that were used last, by their pointers `K`.
 #[derive(Debug)]
-pub(super) struct Cache<T> {
+pub(super) struct Cache<K, T> {
     /// Maximum size in bytes, unless one alone is larger.
     max_bytes: u64,
-    kept: Mutex<VecDeque<Kept<T>>>,
+    kept: Mutex<VecDeque<Kept<K, T>>>,
 }
 
 /// The contents of a segment, and their size in bytes.
 #[derive(Debug)]
-struct Kept<T> {
-    info: SegmentInfo,
+struct Kept<K, T> {
+    pointer: K,
     content: Arc<T>,
     bytes: u64,
 }
 
-impl<T> Cache<T> {
+impl<K: Clone + PartialEq, T> Cache<K, T> {
     pub(super) fn new(max_bytes: u64) -> Self {
         Self { max_bytes, kept: Mutex::default() }
     }
 
-    pub(super) fn get(&self, info: &SegmentInfo) -> Option<Arc<T>> {
+    pub(super) fn get(&self, pointer: &K) -> Option<Arc<T>> {
         let mut all = self.lock();
-        let at = all.iter().position(|kept| kept.info == *info)?;
+        let at = all.iter().position(|kept| kept.pointer == *pointer)?;
         let kept = all.remove(at)?;
         let content = Arc::clone(&kept.content);
         all.push_back(kept);
         Some(content)
     }
 
-    pub(super) fn keep(&self, info: &SegmentInfo, content: &Arc<T>, bytes: u64) {
+    pub(super) fn keep(&self, pointer: &K, content: &Arc<T>, bytes: u64) {
         let mut all = self.lock();
-        all.push_back(Kept { info: info.clone(), content: Arc::clone(content), bytes });
+        all.push_back(Kept { pointer: pointer.clone(), content: Arc::clone(content), bytes });
         let mut total: u64 = all.iter().map(|kept| kept.bytes).sum();
         while total > self.max_bytes
             && all.len() > 1
@@ -50,12 +46,12 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Drops the contents of the segments of `chat`.
-    pub(super) fn evict(&self, chat: &ChatKey) {
-        self.lock().retain(|kept| kept.info.chat != *chat);
+    /// Drops the contents of segments whose pointers `go`.
+    pub(super) fn evict(&self, go: impl Fn(&K) -> bool) {
+        self.lock().retain(|kept| !go(&kept.pointer));
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept<T>>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Kept<K, T>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

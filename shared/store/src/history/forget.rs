@@ -111,7 +111,7 @@ impl History {
             media: self.bucket.delete_some(&media::folder(chat)).await?.len(),
         };
         self.shelf.evict(chat);
-        self.indexes.evict(chat);
+        self.indexes.evict(|info| info.chat == *chat);
         Ok(erased)
     }
 

@@ -132,7 +132,7 @@ impl SegmentError {
 #[derive(Clone, Debug)]
 pub(super) struct Shelf {
     bucket: Bucket,
-    cache: Arc<Cache<Segment>>,
+    cache: Arc<Cache<SegmentInfo, Segment>>,
 }
 
 impl Shelf {
@@ -152,7 +152,7 @@ impl Shelf {
 
     /// Drops the decoded segments of `chat`.
     pub(super) fn evict(&self, chat: &ChatKey) {
-        self.cache.evict(chat);
+        self.cache.evict(|info| info.chat == *chat);
     }
 
     /// Reads the segment of a pointer.
