@@ -39,6 +39,7 @@ async fn an_app_that_may_not_react_is_not_asked_to_again() {
         it.app.model().hang();
         it.receive(&text(id, P2P, "hello", 0)).await;
         it.app.model().wait_for(requests).await;
+        a_while().await;
         it.app.clock().advance(Duration::from_secs(2));
         wait_until("it was asked once", async || !it.lark.codes("react").is_empty()).await;
         a_while().await;
@@ -56,6 +57,7 @@ async fn a_run_is_stopped_and_takes_its_reaction_away() {
     it.app.model().hang();
     it.receive(&text("om_1", P2P, "Write a novel", 0)).await;
     it.app.model().wait_for(1).await;
+    a_while().await;
     it.app.clock().advance(Duration::from_secs(2));
     wait_until("it is shown", async || !it.lark.reactions().is_empty()).await;
     it.handle(&text("om_2", P2P, "/stop", 1)).await;
