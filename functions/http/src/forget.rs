@@ -71,7 +71,7 @@ pub(crate) fn unfinished(error: ForgetError) -> Problem {
         ForgetError::Busy { .. } | ForgetError::History(HistoryError::LeaseLost) => Problem::busy(),
         ForgetError::Unfinished { forgotten } => {
             tracing::info!(?forgotten, "ran out of time to forget a chat");
-            Problem::not_forgotten_yet(forgotten.records)
+            Problem::not_forgotten_yet()
         }
         error => {
             tracing::error!(%error, "failed to forget a chat");

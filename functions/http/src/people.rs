@@ -216,7 +216,7 @@ pub(crate) async fn delete(
     match erased {
         Ok(removed) => Ok(Json(Erased { id: person.id, removed })),
         Err(EraseError::Forget(error)) => Err(unfinished(error).into()),
-        Err(EraseError::Unfinished) => Err(Problem::not_forgotten_yet(0).into()),
+        Err(EraseError::Unfinished) => Err(Problem::not_forgotten_yet().into()),
         Err(error) => {
             tracing::error!(%error, "failed to erase a person");
             Err(Problem::not_forgotten().into())

@@ -163,8 +163,8 @@ impl Problem {
     }
 
     /// 503: a chat is so long that one request does not delete all of it.
-    pub fn not_forgotten_yet(records: usize) -> Self {
-        Self::forgotten_in_part(&format!("{records} records are deleted, and there are more"))
+    pub fn not_forgotten_yet() -> Self {
+        Self::forgotten_in_part("it takes longer than one request may")
     }
 
     fn forgotten_in_part(reason: &str) -> Self {
