@@ -8,6 +8,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use annals_agent::{Agent, Attempt};
 use annals_core::chat_key::ChatKey;
@@ -30,6 +31,9 @@ const MAX_RUNS: usize = 1_000;
 
 /// Largest number of writes in one request to DynamoDB.
 const MAX_BATCH: usize = 25;
+
+/// Pause before finished turns are deleted again.
+const DELETE_AGAIN: Duration = Duration::from_secs(1);
 
 /// Number of failures that wait for a slow listener.
 const QUEUED_FAILURES: usize = 16;
@@ -177,8 +181,9 @@ impl LocalQueue {
 
     async fn done(&self, chat: &ChatKey, batch: &[Entry]) {
         for entries in batch.chunks(MAX_BATCH) {
-            if let Err(error) = self.delete(entries).await {
-                tracing::warn!(%error, "failed to delete finished turns; they will run again and do nothing");
+            while let Err(error) = self.delete(entries).await {
+                tracing::warn!(%error, "failed to delete finished turns; retrying");
+                self.inner.clock.sleep(DELETE_AGAIN).await;
             }
         }
         if let Some(waiting) = self.state().waiting.get_mut(chat) {
@@ -238,7 +243,8 @@ impl LocalQueue {
         Ok(())
     }
 
-    /// Stores a turn, and announces its chat.
+    /// Stores a turn, and announces its chat. After an error too, since the turn may be stored all the same: it would wait for the next
+    /// start.
     pub async fn send(&self, turn: &Turn) -> Result<Receipt, QueueError> {
         let receipt = {
             let mut state = self.state();
@@ -247,17 +253,28 @@ impl LocalQueue {
         };
         let failed = |reason: String| QueueError { reason };
         let json = serde_json::to_string(turn).map_err(|error| failed(error.to_string()))?;
-        self.client
+        let put = self
+            .client
             .put_item()
             .table_name(QUEUE_TABLE)
             .item("pk", AttributeValue::S("turns".into()))
             .item("sk", AttributeValue::S(format!("{:020}", receipt.number)))
-            .item("turn", AttributeValue::S(json))
-            .send()
-            .await
-            .map_err(|error| failed(aws_message(&error)))?;
-        self.push(Entry { number: receipt.number, turn: turn.clone() });
-        Ok(receipt)
+            .item("turn", AttributeValue::S(json));
+        let (queue, entry) = (self.clone(), Entry { number: receipt.number, turn: turn.clone() });
+        // On a task, which ends even if the caller hangs up.
+        let sent = tokio::spawn(
+            async move {
+                let sent = put.send().await;
+                queue.push(entry);
+                sent
+            }
+            .in_current_span(),
+        );
+        match sent.await {
+            Ok(Ok(_)) => Ok(receipt),
+            Ok(Err(error)) => Err(failed(aws_message(&error))),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 }
 

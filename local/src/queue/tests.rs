@@ -1,4 +1,6 @@
 use annals_core::sort_key::MessageId;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Region};
 
 use super::*;
 use crate::stores::Stores;
@@ -67,4 +69,23 @@ async fn finished_turns_are_deleted_and_newer_ones_are_not() {
         assert_eq!(waiting(queue, 1), [(3, key(4))]);
         assert_eq!(waiting(queue, 2), [(4, key(5))]);
     }
+}
+
+/// A put whose answer is lost is one that failed, for its caller.
+#[tokio::test]
+async fn a_turn_that_may_be_stored_is_announced() {
+    let dir = tempfile::tempdir().unwrap();
+    let client = Stores::open(dir.path()).await.unwrap().dynamodb;
+    let (queue, Ready(mut ready)) = LocalQueue::open(client, Clock::system()).await.unwrap();
+    let nowhere = Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("local"))
+        .allow_no_auth()
+        .endpoint_url("http://127.0.0.1:9")
+        .retry_config(RetryConfig::disabled());
+    let cut_off = LocalQueue { client: Client::from_conf(nowhere.build()), ..queue.clone() };
+    let turn = Turn { chat: chat(1), from: key(1), at: None };
+    cut_off.send(&turn).await.unwrap_err();
+    assert_eq!(waiting(&queue, 1), [(0, key(1))]);
+    assert_eq!(ready.try_recv().unwrap(), chat(1));
 }
