@@ -227,7 +227,7 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
 }
 
 /// Events of Discord, which are written like settings.
-const EVENTS: [&str; 7] = [
+const EVENTS: [&str; 8] = [
     "APPLICATION_AUTHORIZED",
     "APPLICATION_DEAUTHORIZED",
     "GUILD_CREATE",
@@ -235,6 +235,7 @@ const EVENTS: [&str; 7] = [
     "MESSAGE_CREATE",
     "MESSAGE_UPDATE",
     "MESSAGE_DELETE",
+    "MESSAGE_DELETE_BULK",
 ];
 
 /// The texts in the code that look like the name of a setting.

@@ -1,7 +1,7 @@
 //! Events of the gateway, reduced to the parts that a relay needs: [`Received`].
 
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A dispatch.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(crate) enum Event {
     Guild(Guild),
     /// The bot is not in this guild any more.
     GuildLeft(u64),
-    /// A message was created, changed or deleted: the whole dispatch.
-    Message(Value),
+    /// Messages were created, changed or deleted: the whole dispatch, or one dispatch for each of those deleted in bulk.
+    Messages(Vec<Value>),
     /// Another event.
     Other,
 }
@@ -58,6 +58,15 @@ pub(crate) struct Guild {
     /// The bot, and others.
     #[serde(default)]
     pub(crate) members: Vec<Member>,
+}
+
+/// `MESSAGE_DELETE_BULK`
+#[derive(Debug, Deserialize)]
+struct DeletedInBulk {
+    ids: Vec<String>,
+    /// `channel_id`, and `guild_id` in a guild.
+    #[serde(flatten)]
+    window: serde_json::Map<String, Value>,
 }
 
 /// A role. The one with the id of the guild is that of everybody.
@@ -146,10 +155,24 @@ pub(crate) fn read(text: &str) -> Result<Message, serde_json::Error> {
             Guild { unavailable: true, .. } => Event::Other,
             left => Event::GuildLeft(left.id),
         },
-        "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" => Event::Message(serde_json::from_str(text)?),
+        "MESSAGE_CREATE" | "MESSAGE_UPDATE" | "MESSAGE_DELETE" => {
+            Event::Messages(vec![serde_json::from_str(text)?])
+        }
+        "MESSAGE_DELETE_BULK" => Event::Messages(deletions(data(text)?, seq)),
         _ => Event::Other,
     };
     Ok(Message::Dispatch(Received { seq, event }))
+}
+
+/// Returns a `MESSAGE_DELETE` for each message of a `MESSAGE_DELETE_BULK`.
+fn deletions(bulk: DeletedInBulk, seq: u64) -> Vec<Value> {
+    let DeletedInBulk { ids, window } = bulk;
+    let deletion = |id: String| {
+        let mut message = window.clone();
+        message.insert("id".into(), id.into());
+        json!({"op": 0, "t": "MESSAGE_DELETE", "s": seq, "d": message})
+    };
+    ids.into_iter().map(deletion).collect()
 }
 
 fn data<T: for<'a> Deserialize<'a>>(text: &str) -> Result<T, serde_json::Error> {
@@ -184,8 +207,11 @@ mod tests {
     fn messages_are_whole_and_the_rest_is_reduced() {
         let created = dispatch("MESSAGE_CREATE", &json!({"id": "1", "content": "hi"}));
         assert_eq!(created.seq, 7);
-        let Event::Message(whole) = created.event else { panic!("{created:?}") };
-        assert_eq!(whole, json!({"t": "MESSAGE_CREATE", "s": 7, "op": 0, "d": {"id": "1", "content": "hi"}}));
+        let Event::Messages(whole) = created.event else { panic!("{created:?}") };
+        assert_eq!(
+            whole,
+            [json!({"t": "MESSAGE_CREATE", "s": 7, "op": 0, "d": {"id": "1", "content": "hi"}})]
+        );
         assert!(matches!(dispatch("TYPING_START", &json!({})).event, Event::Other));
 
         let channels = json!([{"id": "11", "type": 0, "last_message_id": "99"}, {"id": "12", "type": 2}]);
@@ -194,6 +220,18 @@ mod tests {
         let Event::Guild(guild) = dispatch("GUILD_CREATE", &guild).event else { panic!() };
         let last: Vec<_> = guild.channels.iter().chain(&guild.threads).map(|c| c.last_message_id).collect();
         assert_eq!((guild.id, guild.unavailable, last), (5, false, vec![Some(99), None, None]));
+    }
+
+    #[test]
+    fn messages_deleted_in_bulk_are_deleted_one_by_one() {
+        let bulk =
+            dispatch("MESSAGE_DELETE_BULK", &json!({"ids": ["1", "2"], "channel_id": "3", "guild_id": "4"}));
+        let Event::Messages(deletions) = bulk.event else { panic!("{bulk:?}") };
+        let deletion = |id| {
+            let message = json!({"id": id, "channel_id": "3", "guild_id": "4"});
+            json!({"t": "MESSAGE_DELETE", "s": 7, "op": 0, "d": message})
+        };
+        assert_eq!(deletions, [deletion("1"), deletion("2")]);
     }
 
     #[test]

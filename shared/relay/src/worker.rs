@@ -86,7 +86,12 @@ impl<H: Host> Worker<'_, H> {
                 self.no_longer_missed(id);
                 Ok(())
             }
-            Event::Message(dispatch) => self.message(dispatch).await,
+            Event::Messages(dispatches) => {
+                for dispatch in dispatches {
+                    self.message(dispatch).await?;
+                }
+                Ok(())
+            }
             Event::Other => Ok(()),
         }
     }

@@ -13,14 +13,24 @@ async fn messages_edits_and_deletions_reach_the_host_in_order() {
     world.gateway.edit(CHANNEL, id, "hello there");
     world.gateway.dispatch("TYPING_START", &json!({"channel_id": "50", "user_id": "7"}));
     world.gateway.delete(CHANNEL, id);
+    let spam = [world.say(CHANNEL, "buy this"), world.say(CHANNEL, "buy that")];
+    world.gateway.delete_in_bulk(CHANNEL, &spam);
     let direct = world.say(DIRECT, "in private");
     world.until_stored(DIRECT, &["in private"]).await;
 
-    let expected =
-        [("MESSAGE_CREATE", id), ("MESSAGE_UPDATE", id), ("MESSAGE_DELETE", id), ("MESSAGE_CREATE", direct)];
+    let expected = [
+        ("MESSAGE_CREATE", id),
+        ("MESSAGE_UPDATE", id),
+        ("MESSAGE_DELETE", id),
+        ("MESSAGE_CREATE", spam[0]),
+        ("MESSAGE_CREATE", spam[1]),
+        ("MESSAGE_DELETE", spam[0]),
+        ("MESSAGE_DELETE", spam[1]),
+        ("MESSAGE_CREATE", direct),
+    ];
     let expected = expected.map(|(kind, id)| (kind.to_owned(), id.to_string()));
     assert_eq!(world.sink.received(), expected);
-    assert_eq!(world.stored(CHANNEL).await, ["hello", "hello there"]);
+    assert_eq!(world.stored(CHANNEL).await, ["hello", "hello there", "buy this", "buy that"]);
     let newest = async || world.place().await.newest == Some(direct);
     until("the newest message is saved", newest).await;
     relay.shut_down().await;

@@ -195,6 +195,18 @@ impl DiscordGateway {
         });
     }
 
+    /// Deletes messages of a guild at once, as a moderator does.
+    pub fn delete_in_bulk(&self, channel: u64, ids: &[u64]) {
+        self.change(|world| {
+            let messages = &mut world.messages.channels.get_mut(&channel).unwrap().messages;
+            let removed: Vec<Value> = ids.iter().map(|id| messages.remove(id).unwrap()).collect();
+            let ids: Vec<String> = ids.iter().map(u64::to_string).collect();
+            let guild = &removed[0]["guild_id"];
+            let deleted = json!({"ids": ids, "channel_id": channel.to_string(), "guild_id": guild});
+            world.dispatch("MESSAGE_DELETE_BULK", &deleted);
+        });
+    }
+
     /// Returns the oldest messages of a channel after an id as `GET /channels/{id}/messages` does: the newest first, at most
     /// `limit`, without the fields that only the gateway adds. `None` if the bot cannot see the channel.
     pub fn messages_after(&self, channel: u64, after: u64, limit: usize) -> Option<Vec<Value>> {
