@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path};
 use crate::due::{D, START, key};
+use crate::people::{by_person, http, telegram_says};
 use crate::updates::{group, private};
 use crate::world::{World, claim, message};
 
@@ -423,4 +424,20 @@ async fn a_silent_chat_of_an_earlier_version_appears_when_somebody_speaks() {
     assert_eq!(listed(&world, 10).await, [0_i64; 0]);
     world.say_in(1, 2).await;
     assert_eq!(listed(&world, 10).await, [1]);
+}
+
+#[tokio::test]
+async fn a_chat_is_selected_by_an_identity_that_is_linked_to_its_person() {
+    let app = by_person().set("LINKS", "ada,telegram-42").start().await;
+    telegram_says(&app, 42, 1, "hello").await;
+    http(&app, "ada", "hello").await;
+    http(&app, "adam", "hello").await;
+    app.say("c1", &json!({"userId": "adam", "text": "hello"})).await;
+    for limit in [1, 25] {
+        assert_eq!(selected(&app, "q=telegram-42", limit).await, ["agent:annals:user:ada"]);
+        assert_eq!(selected(&app, "q=+telegram-42+&state=failed", limit).await, [""; 0]);
+        assert_eq!(selected(&app, "q=telegram-43", limit).await, [""; 0]);
+    }
+    app.idle_as_time_passes().await;
+    app.finish().await;
 }

@@ -56,7 +56,8 @@ pub(crate) struct ListQuery {
     limit: Option<String>,
     /// True to read each chat's context, for `tokens`.
     context: Option<bool>,
-    /// Only chats whose title, key, channel, last sender or Person contains this, in any case. At most 512 characters.
+    /// Only chats whose title, key, channel, last sender or Person contains this, in any case, or whose Person this identity is
+    /// linked to. At most 512 characters.
     #[param(max_length = 512)]
     q: Option<String>,
     /// Only chats in this state, as far as their newest records tell.
@@ -76,13 +77,17 @@ pub(crate) enum ChatState {
 }
 
 impl ListQuery {
-    /// Returns the selection; an error if it cannot be used.
-    fn selection(&self) -> Result<Selection, Problem> {
+    /// Returns the selection; an error if it cannot be used. One read for `q`.
+    async fn selection(&self, http: &Http) -> Result<Selection, Failure> {
         let q = self.q.as_deref().map(str::trim).filter(|q| !q.is_empty());
         if q.is_some_and(|q| q.chars().count() > MAX_Q_CHARS) {
-            return Err(ListQuery::invalid());
+            return Err(ListQuery::invalid().into());
         }
-        Ok(Selection { words: q.map(str::to_lowercase), state: self.state })
+        let person = match q.and_then(|q| http.known(q).ok()) {
+            Some(identity) => http.ingress.people().identity(&identity).await?.person().map(str::to_owned),
+            None => None,
+        };
+        Ok(Selection { words: q.map(str::to_lowercase), person, state: self.state })
     }
 }
 
@@ -90,6 +95,8 @@ impl ListQuery {
 struct Selection {
     /// In lower case.
     words: Option<String>,
+    /// The Person that the words, as an identity, are linked to.
+    person: Option<String>,
     state: Option<ChatState>,
 }
 
@@ -106,7 +113,9 @@ impl Selection {
         let has = |words: &String| {
             names.chain([key.as_str()]).any(|name| name.to_lowercase().contains(words.as_str()))
         };
-        self.words.as_ref().is_none_or(has)
+        let is_of =
+            |linked: &str| view.chat_key.person() == Some(linked) || person.as_deref() == Some(linked);
+        (self.words.as_ref().is_none_or(has) || self.person.as_deref().is_some_and(is_of))
             && match self.state {
                 None => true,
                 Some(ChatState::Failed) => view.delivery_failure.is_some() || view.blocked.is_some(),
@@ -236,7 +245,7 @@ pub(crate) async fn list(
     let limit = limit_of(query.limit.as_deref(), DEFAULT_CHATS, MAX_CHATS)?;
     let with_context = query.context.unwrap_or_default();
     let history = http.ingress.history();
-    let selection = query.selection()?;
+    let selection = query.selection(&http).await?;
     let most = if selection.is_all() { limit } else { MAX_LOOKED_AT };
     let places = history.places(before.as_ref(), most).await.map_err(Failure::unreadable)?;
     let entries: Vec<BoxFuture<'_, _>> =

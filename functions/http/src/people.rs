@@ -226,7 +226,7 @@ pub(crate) async fn delete(
 
 impl Http {
     /// Returns the identity that `id` names.
-    fn known(&self, id: &str) -> Result<String, Problem> {
+    pub(crate) fn known(&self, id: &str) -> Result<String, Problem> {
         let identity = canonical(id);
         let chat = ChatKey::direct(self.ingress.agents().default_id(), identity);
         chat.map(|_| identity.to_owned()).map_err(|error| bad_user(error.to_string()))
