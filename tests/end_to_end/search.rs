@@ -65,6 +65,21 @@ async fn the_best_messages_are_found_with_their_neighbours() {
 }
 
 #[tokio::test]
+async fn a_sender_raises_a_message_on_every_channel() {
+    let app = TestApp::builder().telegram().model().start().await;
+    app.model().answer_with("Noted.");
+    for (id, sender) in (1..).zip(["bo", "eve", "ada", "bo", "eve"]) {
+        let text = format!("boat number {id}");
+        app.say("c1", &json!({"userId": sender, "text": text, "messageId": format!("m{id}")})).await;
+    }
+    let found = app.call(Method::GET, &chat_path("c1", "search?q=which+boat+did+Ada+name"), APP_KEY).await;
+    assert_eq!(texts(&found.body)[0], "boat number 3");
+    let found = app.call(Method::GET, &chat_path("c1", "search?q=ada"), APP_KEY).await;
+    assert_eq!(texts(&found.body), ["boat number 3"], "by the sender alone");
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn only_the_newest_form_is_found_and_nothing_that_was_erased() {
     let app = TestApp::start().await;
     let chat = "telegram:chat:-42";

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::ranking::{Index, Text};
+use annals_core::sender;
 use annals_core::sort_key::{SortKey, Timestamp};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -176,7 +177,8 @@ impl History {
             }
             let mut text = record.message.plain_text();
             text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
-            let sender = record.message.metadata.sender_name().map(str::to_owned);
+            let name = record.message.metadata.sender_name().map(str::to_owned);
+            let sender = name.or_else(|| sender::of(&record).map(|sender| sender.name));
             texts.push((text, sender));
             messages.push(said);
         }
