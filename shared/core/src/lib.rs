@@ -42,6 +42,7 @@ pub mod agents;
 pub mod approval;
 pub mod chat_key;
 pub mod chat_settings;
+mod chinese_numbers;
 pub mod command;
 pub mod compaction;
 pub mod context;

@@ -2,6 +2,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::chinese_numbers::with_digits;
 use crate::sort_key::Timestamp;
 
 /// English words that say little: a query is searched without them if it has others.
@@ -50,7 +51,9 @@ pub fn terms(text: &str) -> Vec<String> {
             }
         } else {
             add_characters(run, &mut terms);
-            words.push(run.to_owned());
+            let run: Vec<char> = with_digits(run).chars().collect();
+            words
+                .extend(run.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()).map(String::from_iter));
         }
         rest = after;
     }
@@ -99,7 +102,8 @@ fn day_term(month: u32, day: u32) -> String {
     format!("@{month}-{day}")
 }
 
-/// Adds a term for each date among `words`: `7 May 2023`, `May 7th`, `2023-05-07`, `in May`, `5月7日`, `2023`.
+/// Adds a term for each date among `words`, in which numbers are digits: `7 May 2023`, `May 7th`, `2023-05-07`, `in May`, `5月7日`,
+/// `2023`.
 fn add_dates(words: &[String], terms: &mut Vec<String>) {
     let mut found: Vec<String> = Vec::new();
     let number = |at: Option<usize>, chinese: &str| -> Option<u32> {
@@ -247,12 +251,15 @@ mod tests {
             "2023-05-07",
             "5月7日",
             "２０２３年5月7日",
+            "生日在五月七日",
+            "五月7号",
         ] {
             assert_eq!(has(text, "@5-7"), text != "the 7th of May", "{text}");
             assert!(has(text, "@m5"), "{text}");
         }
         assert!(has("in May", "@m5") && has("in march 1999", "@y1999") && has("Dec 24", "@12-24"));
         assert!(!has("you may go", "@m5") && !has("they march on", "@m3") && !has("room 2500", "@y2500"));
+        assert!(has("去年五月", "@m5") && has("二〇二三年十二月", "@m12") && !has("五个月", "@m5"));
         let ts = Timestamp::from_millis(1_683_450_000_000).unwrap();
         assert_eq!(terms_of_date(ts), ["@y2023", "@m5", "@5-7"]);
     }

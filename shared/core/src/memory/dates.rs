@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 
 use jiff::civil::Date;
 
+use crate::chinese_numbers::{number_of, value_of, with_digits};
 use crate::sort_key::Timestamp;
 use crate::terms::{month_of, plain};
 
 /// Milliseconds of a day.
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
-/// Returns the dates in `text` that have a year: `2026-05-07`, `2026年5月7日`, `7 May 2026`, `May 7th, 2026`.
+/// Returns the dates in `text` that have a year: `2026-05-07`, `2026年5月7日`, `2026年五月七日`, `7 May 2026`, `May 7th, 2026`.
 pub fn dates(text: &str) -> Vec<Date> {
-    let tokens = tokens(text);
+    let tokens = tokens(&with_digits(text));
     let number = |token: &Token| match token {
         Token::Number(number) => i16::try_from(*number).ok(),
         Token::Word(_) => None,
@@ -127,45 +128,6 @@ fn tokens(text: &str) -> Vec<Token> {
     runs.filter_map(token).collect()
 }
 
-fn value_of(c: char) -> Option<u64> {
-    Some(match c {
-        '零' | '〇' => 0,
-        '一' => 1,
-        '二' | '两' => 2,
-        '三' => 3,
-        '四' => 4,
-        '五' => 5,
-        '六' => 6,
-        '七' => 7,
-        '八' => 8,
-        '九' => 9,
-        '十' => 10,
-        '百' => 100,
-        '千' => 1000,
-        '万' => 10_000,
-        _ => return None,
-    })
-}
-
-/// Returns the number of Chinese digits such as `二十三`.
-fn number_of(digits: &[u64]) -> u64 {
-    let (mut sum, mut last) = (0_u64, 0_u64);
-    for digit in digits {
-        if *digit < 10 {
-            last = last.saturating_mul(10).saturating_add(*digit);
-        } else {
-            let part = last.max(u64::from(*digit == 10 || sum == 0));
-            if *digit == 10_000 {
-                sum = sum.saturating_add(last).max(1).saturating_mul(10_000);
-            } else {
-                sum = sum.saturating_add(part.saturating_mul(*digit));
-            }
-            last = 0;
-        }
-    }
-    sum.saturating_add(last)
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::civil::date;
@@ -177,6 +139,7 @@ mod tests {
         for text in [
             "on 2026-05-07.",
             "2026年5月7日前",
+            "2026年五月七日前",
             "the 7th of May 2026",
             "May 7, 2026: frost",
             "２０２６年５月７日",
@@ -189,6 +152,12 @@ mod tests {
         }
         assert_eq!(end_of(date(1970, 1, 1)).unwrap().as_millis(), DAY_MILLIS);
         assert_eq!(date_of(Timestamp::from_secs(1_778_112_000)), date(2026, 5, 7));
+    }
+
+    #[test]
+    fn months_and_days_are_read_in_chinese_numbers() {
+        assert_eq!(dates("2026年十一月二十日"), [date(2026, 11, 20)]);
+        assert_eq!(dates("2026年有三个人五只猫"), []);
     }
 
     #[test]
