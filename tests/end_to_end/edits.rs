@@ -6,6 +6,7 @@ use crate::app::TestApp;
 use crate::updates::{group, private};
 
 const CHAT: &str = "telegram:chat:42";
+const GROUP: &str = "telegram:chat:-100";
 
 #[tokio::test]
 async fn an_edit_before_its_turn_is_answered_in_its_new_form() {
@@ -87,7 +88,7 @@ async fn an_edit_that_addresses_the_bot_at_last_is_answered_once() {
     app.receive(&edit).await;
     app.handle(edit.clone().edited(40, "@annals_test_bot when is the frost?")).await;
     assert_eq!(
-        app.lines("telegram:chat:-100").await,
+        app.lines(GROUP).await,
         [
             "7 user: when is frost?",
             "7@1 user revision: @annals_test_bot when is frost?",
@@ -96,5 +97,40 @@ async fn an_edit_that_addresses_the_bot_at_last_is_answered_once() {
         ]
     );
     assert_eq!(app.telegram_api().sent().len(), 1);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn an_edit_of_an_archived_message_is_answered_once_if_it_addresses_the_bot_at_last() {
+    const DAYS: i64 = 9 * 24 * 3600;
+    let app = TestApp::start().await;
+    let (asked, message) =
+        (group(-100, 6, "@annals_test_bot hi").mention(), group(-100, 7, "when is frost?"));
+    app.handle(&asked).await;
+    app.handle(&message).await;
+    app.leave_the_table(GROUP).await;
+    let edit = message.edited(DAYS, "@annals_test_bot when is frost?").mention();
+    app.handle_as_time_passes(&edit).await;
+    app.handle_as_time_passes(&edit).await;
+    app.handle_as_time_passes(edit.clone().edited(DAYS + 10, "@annals_test_bot when is the frost?")).await;
+    // What asked before has been answered.
+    app.handle_as_time_passes(asked.edited(DAYS, "@annals_test_bot hello").mention()).await;
+    let said: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
+    assert_eq!(
+        said,
+        ["You said: Ada: @annals_test_bot hi", "You said: Ada: @annals_test_bot when is frost?"]
+    );
+    assert_eq!(
+        app.lines(GROUP).await,
+        [
+            "6 user: @annals_test_bot hi",
+            "6@1 user revision: @annals_test_bot hello",
+            "6/reply assistant: You said: Ada: @annals_test_bot hi",
+            "7 user: when is frost?",
+            "7@1 user revision: @annals_test_bot when is frost?",
+            "7@2 user revision: @annals_test_bot when is the frost?",
+            "7/reply assistant: You said: Ada: @annals_test_bot when is frost?",
+        ]
+    );
     app.finish().await;
 }

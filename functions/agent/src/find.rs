@@ -21,7 +21,7 @@ use crate::mcp::ServerTools;
 use crate::next::{Next, has_stopped, next};
 use crate::quiet::pause_for_more;
 use crate::remember::{capture_ended, recall, uncaptured};
-use crate::reread::add_covered;
+use crate::reread::{add_covered, add_edited};
 use crate::surroundings::append_all;
 use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task, Work};
 use crate::tools::offered::{OWN, Offered};
@@ -54,6 +54,9 @@ pub(crate) async fn find(
     loop {
         let reading = agent.recorder.begin(Step::Read);
         let mut seen = agent.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
+        if add_edited(agent, &lease.chat, named, &mut seen.records).await? {
+            seen.context = context(&seen.records, agent.clock.now(), &policy);
+        }
         drop(reading);
         if let Some(turn) = committed.as_ref().filter(|turn| turn.resumes.is_none()) {
             if !add_covered(agent, &lease.chat, turn, &mut seen.records).await? {

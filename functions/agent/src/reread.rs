@@ -9,8 +9,8 @@ use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_core::trace::Step;
 use annals_engine::live::Feed;
-use annals_store::history::later_expiry;
 use annals_store::history::turn::OpenTurn;
+use annals_store::history::{HistoryError, later_expiry};
 
 use crate::agent::Agent;
 use crate::coverage::{message_at, newest_covered};
@@ -89,13 +89,12 @@ pub(crate) async fn add_covered(
         let may_have_reply = turn.covers.last() == Some(base)
             && retention.may_have_left(base.ts(), now)
             && !records.iter().any(|record| record.key == base.reply());
-        if may_have_reply || message_at(records, base).is_none() {
+        if may_have_reply || message_at(records, base).is_none_or(is_later_form) {
             let archived = agent.history.archived_message(chat, base).await?.records;
             records.extend(archived.into_iter().filter(|record| record.kind() != Kind::Summary));
         }
     }
-    records.sort_by(|a, b| a.key.cmp(&b.key));
-    records.dedup_by(|later, first| later.key == first.key);
+    in_order(records);
     // They are kept until they are answered as if they had come now, also after their dates.
     let renewed = retention.expires_at(now);
     for record in records.iter_mut().filter(|record| turn.covers.contains(&record.key.base())) {
@@ -109,4 +108,37 @@ pub(crate) async fn add_covered(
         );
     }
     Ok(is_whole)
+}
+
+/// Adds to `records` those of the archive to which only an edit is left in the table that asks at last, of the messages that
+/// the queue `named`. If an earlier form asked, it was answered, and its reply may be gone. Returns true if there are any.
+pub(crate) async fn add_edited(
+    agent: &Agent,
+    chat: &ChatKey,
+    named: &[SortKey],
+    records: &mut Vec<Record>,
+) -> Result<bool, HistoryError> {
+    let mut added = false;
+    for base in named {
+        if !message_at(records, base).is_some_and(is_later_form) {
+            continue;
+        }
+        let archived = agent.history.archived_message(chat, base).await?.records;
+        if !archived.iter().any(Record::asks) {
+            added |= !archived.is_empty();
+            records.extend(archived);
+        }
+    }
+    in_order(records);
+    Ok(added)
+}
+
+/// Sorts `records`, and keeps one of each key.
+fn in_order(records: &mut Vec<Record>) {
+    records.sort_by(|a, b| a.key.cmp(&b.key));
+    records.dedup_by(|later, first| later.key == first.key);
+}
+
+fn is_later_form(record: &Record) -> bool {
+    record.kind() == Kind::Revision
 }
