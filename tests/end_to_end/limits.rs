@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp};
 use crate::faults::{Faults, Plan};
+use crate::people::http;
 use crate::updates::{Update, group, private};
 use crate::world::World;
 
@@ -162,6 +163,27 @@ async fn people_are_told_once_before_the_limit_and_by_usage_what_is_left() {
     say(&app, private(42, 20, "还有吗？"), 20).await;
     let notice = app.last_sent().text;
     assert!(notice.starts_with(&format!("你今天的限额（{shown} 个 token）已用完。")), "{notice}");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_limit_by_a_linked_identity_holds_for_the_person() {
+    let more = [("DM_SCOPE", "user"), ("LINKS", "ada,telegram-42;bo,telegram-43"), ("ADMINS", "telegram-43")];
+    let app = limited("person:telegram-42=1 tokens/day,person:telegram-43=1 tokens/day", &more).await;
+    say(&app, private(42, 1, "hello"), 1).await;
+    let used = counted_by(&app, person("ada")).await.0;
+    assert!(used > 1, "{used}");
+    say(&app, private(42, 2, "again"), 2).await;
+    assert!(app.last_sent().text.starts_with("You have used up today's limit"), "{:?}", app.last_sent());
+    // In a group the sender is the identity, and over HTTP the Person.
+    say(&app, group(-7, 3, "and here?").by(42), 3).await;
+    assert!(app.last_sent().text.starts_with("You have used up today's limit"), "{:?}", app.last_sent());
+    assert!(http(&app, "ada", "and here?").await.starts_with("You have used up today's limit"));
+    assert_eq!(http(&app, "eve", "hello").await, "You said: hello");
+    for id in 4..6 {
+        say(&app, private(43, id, "hello"), id).await;
+        assert_eq!(app.last_sent().text, "You said: hello", "one of ADMINS by a linked identity");
+    }
     app.finish().await;
 }
 

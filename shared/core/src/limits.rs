@@ -163,10 +163,11 @@ impl Limits {
         self.0.iter().any(|entry| matches!(entry.limit, Amount::Cost(_)))
     }
 
-    /// Returns the limits of the one with this name; `None` if it has none.
-    pub fn of(&self, scope: Scope, name: &str) -> Option<DayLimit> {
+    /// Returns the limits of the one that has these names; `None` if it has none.
+    pub fn of(&self, scope: Scope, aliases: &[String]) -> Option<DayLimit> {
         let of_scope = || self.0.iter().filter(move |entry| entry.scope == scope);
-        let named = || of_scope().filter(|entry| entry.name.as_deref() == Some(name));
+        let named =
+            || of_scope().filter(|entry| entry.name.as_ref().is_some_and(|name| aliases.contains(name)));
         let each = of_scope().filter(|entry| entry.name.is_none());
         let each = each.filter(|each| !named().any(|named| named.is_of_unit(each.limit)));
         let amounts: Vec<Amount> = named().chain(each).map(|entry| entry.limit).collect();
@@ -176,6 +177,11 @@ impl Limits {
     /// Returns true if any of this kind is limited.
     pub fn limits(&self, scope: Scope) -> bool {
         self.0.iter().any(|entry| entry.scope == scope)
+    }
+
+    /// Returns true if one of this kind is limited by name.
+    pub fn names(&self, scope: Scope) -> bool {
+        self.0.iter().any(|entry| entry.scope == scope && entry.name.is_some())
     }
 }
 
@@ -242,11 +248,13 @@ mod tests {
                       chat:feishu:chat:oc_1=1 tokens/day, key:a=b=0.5 cost/day,";
         let limits = with(&[("LIMITS", limits)], Limits::from_env).unwrap();
         let check = |scope, name: &str, wanted: &[Amount]| {
-            let amounts = limits.of(scope, name).map_or(Vec::new(), |limit| limit.amounts);
+            let amounts = limits.of(scope, &[name.to_owned()]).map_or(Vec::new(), |limit| limit.amounts);
             assert_eq!(amounts, wanted, "{name}");
         };
         check(Scope::Person, "ada", &[Amount::Tokens(200_000), Amount::Cost(5.0)]);
         check(Scope::Person, "7", &[Amount::Tokens(10), Amount::Cost(5.0)]);
+        let linked = limits.of(Scope::Person, &["ada".to_owned(), "7".to_owned()]).unwrap();
+        assert_eq!(linked.amounts, [Amount::Tokens(10), Amount::Cost(5.0)]);
         check(Scope::Chat, "lark:chat:oc_1", &[Amount::Tokens(1)]);
         check(Scope::Chat, "lark:chat:oc_2", &[]);
         check(Scope::Key, "a=b", &[Amount::Cost(0.5)]);
@@ -281,7 +289,7 @@ mod tests {
     fn four_fifths_are_near_and_all_is_reached() {
         let check = |limit: &str, used: Used| {
             let limits = Limits::parse(&format!("person={limit}/day")).unwrap();
-            let quota = limits.of(Scope::Person, "ada").unwrap().quotas(used).next().unwrap();
+            let quota = limits.of(Scope::Person, &["ada".to_owned()]).unwrap().quotas(used).next().unwrap();
             (quota.is_near(), quota.is_reached(), quota.left())
         };
         let tokens = |tokens| check("10 tokens", Used { tokens, cost: 99.0 });

@@ -81,8 +81,8 @@ struct Limited {
 
 impl Allowance {
     /// Reads what is left today for a reply in `chat` to `person`, whose Person is read first if identities may be linked
-    /// (`links`) and the chat's key does not tell it. One read for each limit that holds; none without limits, and for one of
-    /// `ADMINS`.
+    /// (`links`) and the chat's key does not tell it; then all identities of that Person, if one is named by `LIMITS` or
+    /// `ADMINS`. One read for each limit that holds; none without limits, and for one of `ADMINS` without links.
     pub async fn read(
         config: &UsageConfig,
         history: &History,
@@ -95,23 +95,31 @@ impl Allowance {
             return Ok(Self::default());
         }
         let identity = canonical(person);
-        let mut person = identity.to_owned();
-        if links && (limits.limits(Scope::Person) || !admins.is_empty()) {
-            person = match chat.person() {
+        let has_names = limits.names(Scope::Person) || !admins.is_empty();
+        let mut identities = vec![identity.to_owned()];
+        if links && (has_names || limits.limits(Scope::Person)) {
+            let people = People::beside(history);
+            let person = match chat.person() {
                 Some(own) => own.to_owned(),
-                None => People::beside(history).person_of(identity).await?,
+                None => people.person_of(identity).await?,
             };
+            if has_names {
+                identities.extend(people.linked_to(&person).await?);
+            }
+            // The usage counts for the Person.
+            identities.insert(0, person);
         }
-        if admins.iter().any(|admin| [identity, person.as_str()].contains(&canonical(admin))) {
+        if admins.iter().any(|admin| identities.iter().any(|identity| identity == canonical(admin))) {
             return Ok(Self::default());
         }
         let now = history.clock().now();
         let key = key_of(chat).map(str::to_owned);
-        let chat_name = chat.to_string();
         let limited = [
-            limits.of(Scope::Person, &person).zip(Some(CounterOf::Person(person))),
-            limits.of(Scope::Chat, &chat_name).zip(Some(CounterOf::Chat(chat.clone()))),
-            key.and_then(|key| limits.of(Scope::Key, &key).zip(Some(CounterOf::Key(key)))),
+            limits.of(Scope::Person, &identities).zip(identities.into_iter().next().map(CounterOf::Person)),
+            limits.of(Scope::Chat, &[chat.to_string()]).zip(Some(CounterOf::Chat(chat.clone()))),
+            key.and_then(|key| {
+                limits.of(Scope::Key, std::slice::from_ref(&key)).zip(Some(CounterOf::Key(key)))
+            }),
         ];
         let read = limited.into_iter().flatten().map(async |(limit, of)| {
             let counter = Counter { of, day: day_of(now) };
