@@ -21,7 +21,8 @@ mod stack;
 
 use std::io::Write;
 
-use annals_channel::finding::{Finding, Verdict, Words};
+use annals_channel::finding::{Finding, Verdict};
+use annals_channel::words;
 use annals_core::language::Language;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
@@ -56,7 +57,8 @@ pub(crate) async fn doctor(
     check(&clock, false, report).await?;
     match faults {
         0 => Ok(()),
-        faults => bail!(Words::Faults(faults).text(language)),
+        1 => bail!(words!("1 fault", "1 个故障").text(language).to_owned()),
+        faults => bail!(words!("{faults} faults", "{faults} 个故障").text(language).to_owned()),
     }
 }
 
@@ -69,7 +71,7 @@ fn print(finding: &Finding, language: Language, colours: bool, out: &mut impl Wr
         Verdict::None => ("-", "2"),
     };
     let mark = if colours { format!("\x1b[{colour}m{mark:<6}\x1b[0m") } else { format!("{mark:<6}") };
-    writeln!(out, "{mark} {:<20} {}", line(&finding.check), line(&finding.words.text(language)))
+    writeln!(out, "{mark} {:<20} {}", line(&finding.check), line(finding.words.text(language)))
 }
 
 /// Makes the checks for the running program, which this process is.
@@ -105,7 +107,7 @@ async fn check(
     let env = match &settings {
         Ok(settings) => settings.env(),
         Err(error) => {
-            report(vec![Finding::fault("secrets", Words::Error(error.to_string()))])?;
+            report(vec![Finding::fault("secrets", error.to_string())])?;
             own
         }
     };
@@ -127,7 +129,7 @@ async fn check(
     for (name, channel) in channels {
         report(match channel {
             Some(channel) => channel.check(channel_settings.as_ref(), clock).await,
-            None => vec![Finding::none(*name, Words::NotSetUp)],
+            None => vec![Finding::not_set_up(name)],
         })?;
     }
     report(relay::check(env, aws.as_ref().filter(|_| is_stack), clock).await)?;
@@ -140,5 +142,5 @@ async fn check(
 async fn credentials(aws: &SdkConfig) -> Vec<Finding> {
     let Some(provider) = aws.credentials_provider() else { return Vec::new() };
     let given = provider.provide_credentials().await;
-    given.err().map(|error| Finding::fault("credentials", Words::Error(chain(&error)))).into_iter().collect()
+    given.err().map(|error| Finding::fault("credentials", chain(&error))).into_iter().collect()
 }

@@ -1,6 +1,7 @@
 //! The settings of everything that this program runs, and variables whose names look like misspelt ones.
 
 use annals_channel::finding::Words;
+use annals_channel::words;
 use annals_core::settings::Setting;
 
 /// The sections of `docs/settings.md`: their titles, and the settings of the crates that read them.
@@ -43,7 +44,10 @@ pub fn misspelt(names: impl IntoIterator<Item = String>) -> Vec<Words> {
         .into_iter()
         .filter_map(|name| {
             let setting = closest(&name)?;
-            Some(Words::Misspelt { name, setting })
+            Some(words!(
+                "{name} is set, which is not a setting: did you mean {setting}?",
+                "设置了 {name}，但没有这个设置项：您是指 {setting} 吗？"
+            ))
         })
         .collect()
 }
@@ -63,13 +67,11 @@ fn closest(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use annals_core::language::Language;
-
     use super::*;
 
     fn warned(names: &str) -> Vec<String> {
         let warnings = misspelt(names.split_whitespace().map(str::to_owned));
-        warnings.iter().map(|words| words.text(Language::En)).collect()
+        warnings.into_iter().map(|words| words.en).collect()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::finding::{Finding, Verdict, Words};
+use annals_channel::finding::{Finding, Verdict};
 use annals_core::language::Language;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -51,7 +51,7 @@ impl Status {
         let findings = findings.iter().map(|Finding { check, verdict, words }| FindingView {
             check: check.clone(),
             verdict: *verdict,
-            words: words.text(language),
+            words: words.text(language).to_owned(),
         });
         Checked { checked_at, findings: findings.collect() }
     }
@@ -67,8 +67,7 @@ impl Status {
         let (clock, runtime) = (self.clock.clone(), Handle::current());
         // On a thread of its own, since a source of settings does not move between threads.
         let made = tokio::task::spawn_blocking(move || runtime.block_on(own_findings(&clock))).await;
-        let failed =
-            |error: tokio::task::JoinError| vec![Finding::fault("status", Words::Error(error.to_string()))];
+        let failed = |error: tokio::task::JoinError| vec![Finding::fault("status", error.to_string())];
         let findings = made.unwrap_or_else(failed).into();
         last.insert((self.clock.now(), findings)).clone()
     }

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use annals_channel::local;
 use annals_channel::settings::Settings;
-use annals_channel_discord::webhook as discord;
-use annals_channel_lark::webhook as lark;
-use annals_channel_telegram::webhook as telegram;
+use annals_channel_discord::local::Local as Discord;
+use annals_channel_lark::local::Local as Lark;
+use annals_channel_telegram::local::Local as Telegram;
 use annals_core::settings::{Env, Setting, Unset};
 use annals_io::clock::Clock;
 use annals_runtime::function::ChannelConfig;
@@ -45,9 +46,9 @@ type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
 /// Reads the settings of each program, as its `main` does.
 const READERS: [(&str, Reader); 8] = [
-    ("telegram", |env, clock| of_webhook(env, clock, telegram::from_env)),
-    ("lark", |env, clock| of_webhook(env, clock, lark::from_env)),
-    ("discord", |env, clock| of_webhook(env, clock, discord::from_env)),
+    ("telegram", |env, clock| of_webhook(env, clock, local::webhook::<Telegram>)),
+    ("lark", |env, clock| of_webhook(env, clock, local::webhook::<Lark>)),
+    ("discord", |env, clock| of_webhook(env, clock, local::webhook::<Discord>)),
     ("http", |env, clock| annals_http::function::Config::from_env(env, clock).map(drop)),
     ("streaming", |env, clock| annals_streaming::Config::from_env(env, clock).map(drop)),
     ("agent", |env, clock| annals_agent::function::QueueConfig::from_env(env, clock).map(drop)),

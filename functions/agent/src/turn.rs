@@ -255,14 +255,13 @@ async fn asked_title(agent: &Agent, newest: &Record, lease: &Lease, title: Optio
     if known.asked_at.is_some_and(|at| now.since(at) < ASK_TITLE_AGAIN) {
         return title;
     }
-    let Some(asked) = agent.deliverer.platform(newest).and_then(|platform| platform.chat_title(newest))
-    else {
-        return title;
-    };
+    let Some(platform) = agent.deliverer.platform(newest) else { return title };
     let told = tokio::select! {
-        told = asked => told,
-        () = agent.clock.sleep(ASK_TITLE_WITHIN) => Err("it took too long".to_owned()),
+        biased;
+        told = platform.chat_title(newest) => told,
+        () = agent.clock.sleep(ASK_TITLE_WITHIN) => Some(Err("it took too long".to_owned())),
     };
+    let Some(told) = told else { return title };
     let name = told.unwrap_or_else(|error| {
         tracing::info!(error, "failed to ask a platform for the title of a chat; it is asked again later");
         None

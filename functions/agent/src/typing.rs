@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
-use annals_channel::platform::{Platform, Sign};
+use annals_channel::platform::{Drafts, Reactions, Sign, Typing as TypingIndicator};
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
@@ -101,18 +101,17 @@ pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
         }
     };
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
-    match platform.sign() {
-        Sign::Typing => {
-            let grows = agent.stream_replies && is_new && platform.takes_drafts(&to);
-            let listener = if grows { agent.live.listen(chat) } else { None };
-            show_typing(platform, &agent.clock, &to, listener, watch).await;
-        }
-        Sign::Reaction => show_reaction(platform, &agent.clock, &to, watch).await,
-    }
+    let (typing, drafts) = match platform.sign(&to) {
+        Sign::Reaction(reactions) => return show_reaction(reactions, &agent.clock, &to, watch).await,
+        Sign::Draft(typing, drafts) if agent.stream_replies && is_new => (typing, Some(drafts)),
+        Sign::Typing(typing) | Sign::Draft(typing, _) => (typing, None),
+    };
+    let listener = drafts.and_then(|_| agent.live.listen(chat));
+    show_typing((typing, drafts), &agent.clock, &to, listener, watch).await;
 }
 
 async fn show_typing(
-    platform: &dyn Platform,
+    shown: (&dyn TypingIndicator, Option<&dyn Drafts>),
     clock: &Clock,
     to: &Record,
     mut listener: Option<Listener>,
@@ -126,7 +125,7 @@ async fn show_typing(
             biased;
             changed = watch.next() => changed,
             () = hear(&mut listener, &growing) => return,
-            () = signal(platform, clock, to, &growing, is_heard, rest) => return,
+            () = signal(shown, clock, to, &growing, is_heard, rest) => return,
         };
         if changed.is_none() {
             return;
@@ -140,7 +139,7 @@ async fn show_typing(
 
 /// Shows the answer so far, or the typing indicator while there is none. Starts after `rest`, and never ends.
 async fn signal(
-    platform: &dyn Platform,
+    (typing, drafts): (&dyn TypingIndicator, Option<&dyn Drafts>),
     clock: &Clock,
     to: &Record,
     growing: &Growing,
@@ -152,30 +151,30 @@ async fn signal(
     let is_past = |at: Timestamp, interval| clock.now().since(at) >= interval;
     loop {
         let text = growing.text();
-        if is_heard && !text.is_empty() {
+        if let Some(drafts) = drafts.filter(|_| is_heard && !text.is_empty()) {
             if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
-                match platform.show_draft(to, &text).await {
+                match drafts.show_draft(to, &text).await {
                     Drafted::Shown => shown = Some((text, clock.now())),
                     Drafted::NotNow => {}
                     Drafted::Never => is_heard = false,
                 }
             }
         } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
-            platform.show_typing(to).await;
+            typing.show_typing(to).await;
             typed = Some(clock.now());
         }
         clock.sleep(if is_heard { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
     }
 }
 
-async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
+async fn show_reaction(reactions: &dyn Reactions, clock: &Clock, to: &Record, mut watch: Watch) {
     tokio::select! {
         biased;
         () = watch.end() => return,
         () = clock.sleep(REACTION_AFTER) => {}
     }
     // Not given up at the run's end: a reaction can only be removed if its id is known.
-    let mut put = platform.add_reaction(to);
+    let mut put = reactions.add_reaction(to);
     let put = tokio::select! {
         biased;
         put = &mut put => {
@@ -185,7 +184,7 @@ async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut 
         () = watch.end() => in_time(clock, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, platform.remove_reaction(to, &reaction)).await;
+    in_time(clock, reactions.remove_reaction(to, &reaction)).await;
 }
 
 async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::webhook::ReadError;
-use annals_channel_discord::client::{Client, SendError};
+use annals_channel_discord::client::{CallError, Client};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
 use annals_core::settings::ConfigError;
@@ -79,7 +79,7 @@ impl Host for DiscordHost {
     async fn messages_after(&self, channel_id: &str, after: u64) -> Result<Vec<Value>, HostError> {
         self.client.messages_after(channel_id, after, PAGE).await.map_err(|error| match error {
             // The gateway ends the relay for such a token.
-            SendError::NoBot | SendError::Refused { status: 401, .. } => HostError::Failed(error.into()),
+            CallError::Refused { status: 401, .. } => HostError::Failed(error.into()),
             error if error.is_permanent() => HostError::Refused(error.into()),
             error => HostError::Failed(error.into()),
         })

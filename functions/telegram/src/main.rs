@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use annals_channel_telegram::webhook::from_env;
-use annals_core::record::Channel;
+use annals_channel_telegram::local::Local as Telegram;
 use annals_runtime::function::serve_webhook;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    serve_webhook(Channel::Telegram, from_env).await
+    serve_webhook::<Telegram>().await
 }

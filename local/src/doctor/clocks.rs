@@ -1,6 +1,7 @@
 //! Compares the clock with those of services: signatures, session times and the expiry of tokens depend on it.
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use std::time::{Duration, UNIX_EPOCH};
 
 use annals_core::sort_key::Timestamp;
@@ -26,20 +27,31 @@ pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clo
     services.extend(channels.map(str::to_owned));
     services.extend(settings.model.valid().and_then(address));
     let Ok(client) = tls::client().timeout(Duration::from_secs(10)).build() else {
-        return vec![Finding::fault("clock", Words::NoHttpClient)];
+        let words = words!("failed to create an HTTP client", "无法创建 HTTP 客户端");
+        return vec![Finding::fault("clock", words)];
     };
     let mut findings = Vec::new();
     for service in &services {
         let Some((host, skew)) = skew(&client, service, clock).await else { continue };
         let secs = skew.unsigned_abs();
         findings.push(if secs > MAX_SKEW.as_secs() {
-            Finding::fault("clock", Words::ClockWrong { secs, is_ahead: skew > 0, host })
+            let (side, zh) = if skew > 0 { ("ahead of", "快") } else { ("behind", "慢") };
+            let words = words!(
+                "{secs} s {side} {host}: set the system's clock, by NTP (timedatectl set-ntp true)",
+                "比 {host} {zh} {secs} 秒：请用 NTP 校准系统时钟（timedatectl set-ntp true）"
+            );
+            Finding::fault("clock", words)
         } else {
-            Finding::ok("clock", Words::ClockOk { secs: secs.max(1), host })
+            let secs = secs.max(1);
+            Finding::ok("clock", words!("within {secs} s of {host}", "与 {host} 相差不超过 {secs} 秒"))
         });
     }
     if findings.is_empty() {
-        findings.push(Finding::none("clock", Words::ClockUnknown));
+        let words = words!(
+            "no service to compare it with is set up, or none answers",
+            "没有配置可供比对的服务，或都没有应答"
+        );
+        findings.push(Finding::none("clock", words));
     }
     findings
 }

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use indicatif::BinaryBytes;
 
 /// Size of the file that is written. More than a file system stores beside a file's name.
@@ -19,17 +20,38 @@ pub(super) fn check(dir: &Path) -> Finding {
     let written = write_and_read(dir);
     let free = free(dir);
     let shown = free.map(|free| BinaryBytes(free).to_string()).unwrap_or_default();
+    let remedy = words!(
+        "delete or move other files, or stop Annals, move the folder to a larger disk and set ANNALS_DATA_DIR to it",
+        "请删除或移走其他文件；或停止 Annals，把文件夹移到更大的磁盘，并让 ANNALS_DATA_DIR 指向它"
+    );
     match (written, free) {
         (Err(error), Some(free)) if free < LEAST => {
-            Finding::fault(CHECK, Words::DiskFull { free: shown, error: error.to_string() })
+            let words = words!(
+                "full ({shown} free), so no message can be stored ({error})",
+                "磁盘已满（剩余 {shown}），无法保存消息（{error}）"
+            );
+            Finding::fault(CHECK, words.followed_by(&remedy))
         }
         (Err(error), _) => {
-            let dir = dir.display().to_string();
-            Finding::fault(CHECK, Words::DiskUnusable { dir, error: error.to_string() })
+            let dir = dir.display();
+            let words = words!(
+                "a file in {dir} cannot be written and read again ({error})",
+                "{dir} 中的文件无法写入并读回（{error}）"
+            );
+            Finding::fault(CHECK, words.followed_by(&remedy))
         }
-        (Ok(()), Some(free)) if free < LEAST => Finding::fault(CHECK, Words::DiskAlmostFull { free: shown }),
-        (Ok(()), Some(free)) if free < LITTLE => Finding::warning(CHECK, Words::DiskLow { free: shown }),
-        (Ok(()), free) => Finding::ok(CHECK, Words::DiskOk { free: free.map(|_| shown) }),
+        (Ok(()), Some(free)) if free < LEAST => {
+            let words = words!("almost full ({shown} free)", "磁盘快满了（剩余 {shown}）");
+            Finding::fault(CHECK, words.followed_by(&remedy))
+        }
+        (Ok(()), Some(free)) if free < LITTLE => {
+            Finding::warning(CHECK, words!("{shown} free", "剩余 {shown}").followed_by(&remedy))
+        }
+        (Ok(()), Some(_)) => Finding::ok(
+            CHECK,
+            words!("{shown} free; a file was written and read", "剩余 {shown}；写入并读回了一个文件"),
+        ),
+        (Ok(()), None) => Finding::ok(CHECK, words!("a file was written and read", "写入并读回了一个文件")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Checks whether a relay of Discord's gateway runs, by which ordinary messages arrive.
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use annals_channel_discord::settings::DiscordConfig;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
@@ -30,8 +31,15 @@ pub(super) async fn check(env: Env<'_>, aws: Option<&SdkConfig>, clock: &Clock) 
         _ => return Vec::new(),
     };
     vec![match RelayStore::beside(&history, &config.application_id).status().await {
-        Ok(status) if status.runs_until.is_some() => Finding::ok(CHECK, Words::RelayRuns),
-        Ok(_) => Finding::none(CHECK, Words::RelayMissing),
+        Ok(status) if status.runs_until.is_some() => Finding::ok(CHECK, words!("runs", "正在运行")),
+        Ok(_) => Finding::none(
+            CHECK,
+            words!(
+                "none runs, so only commands arrive, and no messages: cargo run has one, a stack with DiscordRelay=on, or a \
+                 container",
+                "没有运行，因此只有命令会到达，普通消息不会：cargo run 自带中继，部署时用 DiscordRelay=on，或使用容器"
+            ),
+        ),
         Err(_) => return Vec::new(),
     }]
 }

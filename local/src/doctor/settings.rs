@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use annals_channel::finding::{Finding, KeysOf, Words};
+use annals_channel::finding::{Finding, Words};
 use annals_channel::settings::Settings as ChannelSettings;
 use annals_channel::settings::{access, channel_settings};
+use annals_channel::words;
+use annals_core::access::OPEN_WITH_TOOLS;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::settings::{AgentConfig, MemoryConfig, ToolsSetting, ViewConfig};
 use annals_http::settings::{api_keys, deployed_api_keys};
@@ -83,18 +85,37 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
         let model = agent.as_ref().map(|agent| agent.model.choice.to_string());
         let fallback = agent.as_ref().and_then(|agent| agent.model.fallback.as_ref());
         let fallback = fallback.map(|fallback| fallback.choice.to_string());
-        let keys = match keys {
-            Some(keys) => KeysOf::Setting(keys.len()),
-            None if is_stack => KeysOf::Stack,
-            None if states.iter().any(|(_, is_set_up)| *is_set_up) => KeysOf::DataDirectory,
-            None => KeysOf::Development,
+        let model = match model {
+            Some(model) => format!("MODEL {model}").into(),
+            None => words!("MODEL not set here", "此处未设置 MODEL"),
         };
-        vec![Finding::ok("settings", Words::Settings { model, fallback, channels: states, keys })]
+        let fallback = fallback.map(|fallback| format!("MODEL_FALLBACK {fallback}").into());
+        let keys = match keys.map(|keys| keys.len()) {
+            Some(count) => words!("API keys: {count}", "{count} 个 API 密钥"),
+            None if is_stack => words!("API keys not set here", "此处未设置 API 密钥"),
+            None if states.iter().any(|(_, is_set_up)| *is_set_up) => {
+                words!("the data directory's API key", "使用数据目录的 API 密钥")
+            }
+            None => words!("the development API key", "使用开发用 API 密钥"),
+        };
+        let channels = states.iter().map(|(name, is_set_up)| {
+            let (state, zh) = if *is_set_up { ("set up", "已配置") } else { ("not set up", "未配置") };
+            words!("{name} {state}", "{name} {zh}")
+        });
+        let parts = [model].into_iter().chain(fallback).chain(channels).chain([keys]);
+        let (en, zh): (Vec<_>, Vec<_>) = parts.map(|words: Words| (words.en, words.zh)).unzip();
+        vec![Finding::ok("settings", Words { en: en.join(", "), zh: zh.join("，") })]
     } else {
-        faults.iter().map(|error| Finding::fault("settings", Words::Error(error.to_string()))).collect()
+        faults.iter().map(|error| Finding::fault("settings", error.to_string())).collect()
     };
     if tools.is_some() && access.is_some_and(|access| access.is_open()) {
-        findings.push(Finding::warning("access", Words::OpenWithTools));
+        let words = Words {
+            en: OPEN_WITH_TOOLS.into(),
+            zh: "设置了 TOOLS，却没有设置 ALLOW_FROM 或 ALLOW_CHATS：任何能给机器人写消息的人都能让它调用工具。请把 ALLOW_FROM \
+                 设为允许使用它的人，例如 telegram-42,lark-ou_…"
+                .into(),
+        };
+        findings.push(Finding::warning("access", words));
     }
     let model = match agent {
         Some(agent) => Checked::Valid(agent.model),

@@ -7,6 +7,7 @@ mod table;
 use std::error::Error;
 
 use annals_channel::finding::{Finding, Words};
+use annals_channel::words;
 use annals_core::settings::Env;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
@@ -17,6 +18,11 @@ use crate::errors::aws_message;
 
 /// Settings that name the parts of the stack.
 pub(super) const NAMES: [&str; 3] = ["ANNALS_TABLE", "ANNALS_BUCKET", "ANNALS_QUEUE_URL"];
+
+/// Returns the remedy for a part that is not as the template has it.
+fn deploy() -> Words {
+    words!("deploy infra/template.yaml", "请部署 infra/template.yaml")
+}
 
 /// Reports on each part that is named.
 pub(super) async fn check(
@@ -42,5 +48,10 @@ fn unchecked(
     action: &'static str,
     error: &(impl ProvideErrorMetadata + Error),
 ) -> Finding {
-    Finding::fault(check, Words::Unchecked { error: aws_message(error), action })
+    let error = aws_message(error);
+    let words = words!(
+        "could not be checked: {error} (the credentials need {action})",
+        "无法检查：{error}（凭证需要 {action}）"
+    );
+    Finding::fault(check, words)
 }

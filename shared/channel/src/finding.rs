@@ -1,16 +1,7 @@
-//! Result of a check of `doctor`: [`Finding`].
-//!
-//! - `finding/words.rs`: what a finding can say: [`Words`]
-//! - `finding/en.rs`, `finding/zh.rs`: the same in each language; a further one is a file like these
-
-mod en;
-mod words;
-mod zh;
+//! Result of a check of `doctor`: [`Finding`]. Its [`Words`] are beside the check, made by [`words!`](crate::words).
 
 use annals_core::language::Language;
 use serde::Serialize;
-
-pub use words::{KeysOf, Words};
 
 /// Result of a check.
 #[derive(Clone, Debug)]
@@ -39,69 +30,87 @@ pub enum Verdict {
 
 impl Finding {
     /// Returns a success, with its details.
-    pub fn ok(check: impl Into<String>, words: Words) -> Self {
-        Self { check: check.into(), verdict: Verdict::Ok, words }
+    pub fn ok(check: impl Into<String>, words: impl Into<Words>) -> Self {
+        Self { check: check.into(), verdict: Verdict::Ok, words: words.into() }
     }
 
     /// Returns a warning, with its remedy.
-    pub fn warning(check: impl Into<String>, words: Words) -> Self {
-        Self { check: check.into(), verdict: Verdict::Warning, words }
+    pub fn warning(check: impl Into<String>, words: impl Into<Words>) -> Self {
+        Self { check: check.into(), verdict: Verdict::Warning, words: words.into() }
     }
 
     /// Returns a fault, with its remedy.
-    pub fn fault(check: impl Into<String>, words: Words) -> Self {
-        Self { check: check.into(), verdict: Verdict::Fault, words }
+    pub fn fault(check: impl Into<String>, words: impl Into<Words>) -> Self {
+        Self { check: check.into(), verdict: Verdict::Fault, words: words.into() }
     }
 
     /// Returns the reason why there is nothing to check.
-    pub fn none(check: impl Into<String>, words: Words) -> Self {
-        Self { check: check.into(), verdict: Verdict::None, words }
+    pub fn none(check: impl Into<String>, words: impl Into<Words>) -> Self {
+        Self { check: check.into(), verdict: Verdict::None, words: words.into() }
+    }
+
+    /// Returns the finding for a channel that is not set up.
+    pub fn not_set_up(channel: &str) -> Self {
+        Self::none(channel, crate::words!("not set up", "未配置"))
     }
 
     /// Returns a success with `good` if `is_well`, else a fault with `bad`.
-    pub fn of(check: &str, is_well: bool, good: Words, bad: Words) -> Self {
+    pub fn of(check: &str, is_well: bool, good: impl Into<Words>, bad: impl Into<Words>) -> Self {
         if is_well { Self::ok(check, good) } else { Self::fault(check, bad) }
+    }
+}
+
+/// Details of a finding in each language. Errors, ids and commands are the same in all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words {
+    /// In English.
+    pub en: String,
+    /// In Chinese.
+    pub zh: String,
+}
+
+/// Formats the [`Words`](crate::finding::Words) of a finding, in English and Chinese.
+#[macro_export]
+macro_rules! words {
+    ($en:literal, $zh:literal) => {
+        $crate::finding::Words { en: format!($en), zh: format!($zh) }
+    };
+}
+
+/// Words without a language: an error of another system, a name, an address or a number.
+impl From<String> for Words {
+    fn from(text: String) -> Self {
+        Self { en: text.clone(), zh: text }
     }
 }
 
 impl Words {
     /// Returns the text in `language`.
-    pub fn text(&self, language: Language) -> String {
+    pub fn text(&self, language: Language) -> &str {
         match language {
-            Language::En => en::text(self),
-            Language::Zh => zh::text(self),
+            Language::En => &self.en,
+            Language::Zh => &self.zh,
         }
     }
-}
 
-/// The command that sets the webhook of a channel.
-fn set_up(channel: &str) -> String {
-    format!("cargo run -- setup {channel} --url https://…/{channel}")
+    /// Returns these words, a colon, and `more`: a reason, or a remedy.
+    #[must_use]
+    pub fn followed_by(self, more: &Self) -> Self {
+        Self { en: format!("{}: {}", self.en, more.en), zh: format!("{}：{}", self.zh, more.zh) }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Unreachable;
 
     #[test]
-    fn words_are_said_in_each_language_with_the_same_values_and_commands() {
-        let words = Words::DiskLow { free: "12.5 MB".into() };
-        assert!(words.text(Language::En).starts_with("12.5 MB free: delete or move"));
-        let chinese = words.text(Language::Zh);
-        assert!(chinese.contains("12.5 MB") && chinese.contains("ANNALS_DATA_DIR"), "{chinese}");
-        let words = Words::TelegramUnreachable {
-            url: "https://bot.example/telegram".into(),
-            why: Unreachable::NoConnection,
-        };
-        for language in Language::ALL {
-            let text = words.text(language);
-            assert!(
-                text.contains("https://bot.example/telegram") && text.contains(&set_up("telegram")),
-                "{text}"
-            );
-        }
-        let error = "ResourceNotFoundException: no such table";
-        assert_eq!(Words::Error(error.into()).text(Language::Zh), error);
+    fn words_are_said_in_each_language_with_the_same_values() {
+        let free = "12.5 MB";
+        let words = crate::words!("{free} free", "剩余 {free}").followed_by(&"rm x".to_owned().into());
+        assert_eq!(
+            Language::ALL.map(|language| words.text(language)),
+            ["12.5 MB free: rm x", "剩余 12.5 MB：rm x"]
+        );
     }
 }

@@ -12,7 +12,7 @@
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
-//! - [`local`]: a channel in the local program and its commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
+//! - [`local`]: a channel with its settings and commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
 //! - [`testing`]: events as lines of text, for the tests of all channels
 
 pub mod client;

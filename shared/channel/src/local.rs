@@ -1,4 +1,5 @@
-//! A channel in the local program, and in its commands for operators: [`LocalChannel`]. No function contains it.
+//! A channel with its settings, and its commands for operators: [`LocalChannel`]. Functions open it by [`webhook`] and
+//! [`platform`]; the rest is for the local program.
 
 use std::fmt::Debug;
 
@@ -10,8 +11,8 @@ use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::finding::Finding;
-use crate::platform::Registered;
-use crate::settings::{DeliveryConfig, Settings};
+use crate::platform::{Platform, Registered};
+use crate::settings::{DeliveryConfig, Settings, channel_settings};
 use crate::setup::{Failure, Setup, SetupCommand};
 use crate::webhook::Webhook;
 
@@ -40,6 +41,11 @@ pub trait LocalChannel: Debug + Send + Sync {
     where
         Self: Sized;
 
+    /// Its client.
+    type Client: Platform + 'static
+    where
+        Self: Sized;
+
     /// Returns its names.
     fn about() -> &'static About
     where
@@ -54,14 +60,14 @@ pub trait LocalChannel: Debug + Send + Sync {
     where
         Self: Sized;
 
-    /// Creates its webhook and its clients.
+    /// Creates its webhook and its clients. `delivery` is `None` in a process that only confirms commands.
     fn open(
         &self,
         key: Option<&SecretString>,
         settings: &Settings,
-        delivery: &DeliveryConfig,
+        delivery: Option<&DeliveryConfig>,
         clock: &Clock,
-    ) -> Result<Opened<Self::Webhook>, Failure>
+    ) -> Result<Opened<Self>, Failure>
     where
         Self: Sized;
 
@@ -93,19 +99,53 @@ pub trait LocalChannel: Debug + Send + Sync {
 }
 
 /// A channel that is ready to receive and to send.
-pub struct Opened<W> {
+pub struct Opened<C: LocalChannel> {
     /// The webhook.
-    pub webhook: W,
+    pub webhook: C::Webhook,
     /// The clients; `None` if the channel is not set up.
-    pub clients: Option<Clients>,
+    pub clients: Option<Clients<C::Client>>,
 }
 
 /// The clients of a platform. They share its rate limit.
-pub struct Clients {
+pub struct Clients<C> {
     /// Sends replies.
     pub agent: Registered,
     /// Sends confirmations of commands, with the patience of the platform, which waits for them.
-    pub webhook: Registered,
+    pub webhook: C,
+}
+
+/// Creates the client of `C` that sends replies; `None` if the channel is not set up.
+///
+/// # Errors
+///
+/// A setting is missing or malformed.
+pub fn platform<C: LocalChannel>(
+    env: Env<'_>,
+    delivery: &DeliveryConfig,
+    clock: &Clock,
+) -> Result<Option<Registered>, Failure> {
+    let channel = C::from_env(env)?;
+    if !channel.is_set_up() {
+        return Ok(None);
+    }
+    let opened = channel.open(None, &channel_settings(env)?, Some(delivery), clock)?;
+    Ok(opened.clients.map(|clients| clients.agent))
+}
+
+/// Creates the webhook of `C`, and the client that sends its confirmations of commands.
+///
+/// # Errors
+///
+/// A setting is missing or malformed.
+pub fn webhook<C: LocalChannel>(
+    env: Env<'_>,
+    settings: &Settings,
+    clock: &Clock,
+) -> Result<(C::Webhook, C::Client), Failure> {
+    let opened = C::from_env(env)?.open(None, settings, None, clock)?;
+    // There are none without settings, so a function does not start with development secrets.
+    let clients = opened.clients.ok_or_else(|| ConfigError::new(C::about().setup.needed[0], "is not set"))?;
+    Ok((opened.webhook, clients.webhook))
 }
 
 /// A call of a webhook for `curl`. Its parts are for a shell, inside double and single quotes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 
 use crate::delivery::OutgoingReply;
 use crate::delivery::{DeliveryError, Drafted, Progress};
@@ -30,44 +30,30 @@ impl Registered {
     }
 }
 
-/// The way in which people see that an answer is being made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sign {
-    /// A typing indicator, or the answer as it grows: see [`Platform::show_typing`] and [`Platform::show_draft`].
-    Typing,
-    /// A reaction to the message that is being answered: see [`Platform::add_reaction`].
-    Reaction,
-}
-
 /// Sends replies to one platform, shows there that an answer is being made, and asks it what an answer depends on.
-///
-/// Every channel fills every method. A platform that has no typing indicator, for example, says so by doing nothing.
+#[async_trait]
 pub trait Platform: Send + Sync {
     /// Returns the rate limit of the chat of `to`.
     fn rate_limit(&self, to: &Record) -> Option<RateLimit>;
 
     /// Sends the pieces of `reply` after the first `sent`. `progress` is told of each, and stores how many have been sent, so
     /// that a run after a crash continues with the next one.
-    fn send<'a, 'p: 'a>(
-        &'a self,
-        reply: OutgoingReply<'a>,
+    async fn send(
+        &self,
+        reply: OutgoingReply<'_>,
         sent: usize,
-        progress: &'a Progress<'p>,
-    ) -> BoxFuture<'a, Result<(), DeliveryError>>;
+        progress: &Progress<'_>,
+    ) -> Result<(), DeliveryError>;
 
     /// Returns the bytes of the file of `part`, at most `limit` of them.
-    fn fetch<'a>(&'a self, part: &'a Part, limit: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>>;
+    async fn fetch(&self, part: &Part, limit: usize) -> Result<Vec<u8>, FileError>;
 
     /// Returns true if the platform names `user_id` as an administrator of the group `chat_id`.
     ///
     /// # Errors
     ///
     /// The reason why the platform does not tell, for the log.
-    fn is_administrator<'a>(
-        &'a self,
-        chat_id: &'a str,
-        user_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, String>>;
+    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, String>;
 
     /// Returns the title of the chat of `to`, `None` in it if the chat has none. `None` for a chat whose events carry its
     /// title, and for one that no request tells the title of.
@@ -75,27 +61,47 @@ pub trait Platform: Send + Sync {
     /// # Errors
     ///
     /// The reason why the platform does not tell, for the log.
-    fn chat_title<'a>(&'a self, to: &'a Record) -> Option<BoxFuture<'a, Result<Option<String>, String>>>;
+    async fn chat_title(&self, to: &Record) -> Option<Result<Option<String>, String>>;
 
     /// Returns true if the bot still receives the messages of the chat of `to` while it may not write there. Then the
     /// platform is asked from time to time if it may write again; otherwise a message to the bot says so.
     fn is_heard_when_blocked(&self, to: &Record) -> bool;
 
-    /// Returns the way in which people see that an answer is being made.
-    fn sign(&self) -> Sign;
+    /// Returns the way in which people see that an answer to `to` is being made.
+    fn sign(&self, to: &Record) -> Sign<'_>;
+}
 
+/// The way in which people see that an answer is being made.
+#[derive(Clone, Copy)]
+pub enum Sign<'a> {
+    /// A typing indicator.
+    Typing(&'a dyn Typing),
+    /// A typing indicator, and then the answer as it grows.
+    Draft(&'a dyn Typing, &'a dyn Drafts),
+    /// A reaction to the message that is being answered.
+    Reaction(&'a dyn Reactions),
+}
+
+/// A typing indicator.
+#[async_trait]
+pub trait Typing: Send + Sync {
     /// Shows the typing indicator for a few seconds. Failures are ignored.
-    fn show_typing<'a>(&'a self, to: &'a Record) -> BoxFuture<'a, ()>;
+    async fn show_typing(&self, to: &Record);
+}
 
-    /// Returns true if the chat of `to` can show an answer while it grows.
-    fn takes_drafts(&self, to: &Record) -> bool;
-
+/// Drafts of an answer.
+#[async_trait]
+pub trait Drafts: Send + Sync {
     /// Shows the answer so far, in Markdown.
-    fn show_draft<'a>(&'a self, to: &'a Record, markdown: &'a str) -> BoxFuture<'a, Drafted>;
+    async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted;
+}
 
-    /// Adds a reaction to the message that is being answered. Returns its id, for [`Platform::remove_reaction`].
-    fn add_reaction<'a>(&'a self, to: &'a Record) -> BoxFuture<'a, Option<String>>;
+/// Reactions to messages.
+#[async_trait]
+pub trait Reactions: Send + Sync {
+    /// Adds a reaction to the message that is being answered. Returns its id.
+    async fn add_reaction(&self, to: &Record) -> Option<String>;
 
     /// Removes the reaction `id`. Failures are ignored.
-    fn remove_reaction<'a>(&'a self, to: &'a Record, id: &'a str) -> BoxFuture<'a, ()>;
+    async fn remove_reaction(&self, to: &Record, id: &str);
 }

@@ -258,8 +258,14 @@ impl DeliveryConfig {
         })
     }
 
+    /// Returns the limit of a process: its share of that of the bot, or that of one chat if it only confirms commands, which
+    /// has no settings of sending replies.
+    pub fn limit(delivery: Option<&Self>, of_bot: RateLimit, of_chat: RateLimit) -> Option<RateLimit> {
+        delivery.map_or(Some(of_chat), |delivery| delivery.share(of_bot))
+    }
+
     /// Returns this process's share of the bot's rate limit.
-    pub fn share(&self, of_bot: RateLimit) -> Option<RateLimit> {
+    fn share(self, of_bot: RateLimit) -> Option<RateLimit> {
         self.is_rate_limited.then(|| of_bot.shared_by(self.processes))
     }
 }

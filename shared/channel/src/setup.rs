@@ -77,6 +77,11 @@ pub fn prober() -> reqwest::Result<Client> {
     tls::client().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()
 }
 
+/// Returns the command that sets the webhook of `channel`, for a remedy.
+pub fn command(channel: &str) -> String {
+    format!("cargo run -- setup {channel} --url https://…/{channel}")
+}
+
 /// Reason why a probe failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unreachable {
@@ -91,13 +96,23 @@ pub enum Unreachable {
     BrokenOff,
 }
 
-/// Returns the reason why a probe failed.
-pub fn unreachable(error: &reqwest::Error) -> Unreachable {
-    if error.is_timeout() {
-        Unreachable::Late
-    } else if error.is_connect() {
-        Unreachable::NoConnection
-    } else {
-        Unreachable::BrokenOff
+impl From<reqwest::Error> for Unreachable {
+    fn from(error: reqwest::Error) -> Self {
+        match error {
+            error if error.is_timeout() => Self::Late,
+            error if error.is_connect() => Self::NoConnection,
+            _ => Self::BrokenOff,
+        }
+    }
+}
+
+impl Unreachable {
+    /// Returns the reason in Chinese.
+    pub fn zh(self) -> &'static str {
+        match self {
+            Self::Late => "该处没有及时应答",
+            Self::NoConnection => "无法连接到该处",
+            Self::BrokenOff => "该处没有给出完整的应答",
+        }
     }
 }

@@ -2,9 +2,13 @@
 
 use annals_core::draft::Draft;
 use annals_core::record::{Channel, Record};
-use futures::future::BoxFuture;
+use async_trait::async_trait;
+
+/// Returns true for a message that is not stored yet.
+pub type IsNew<'a> = dyn Fn(&Draft) -> bool + Sync + 'a;
 
 /// Fetches the messages around one of a group, for platforms that send an app only the messages that mention it.
+#[async_trait]
 pub trait Surroundings: Send + Sync {
     /// Returns the channel of the groups.
     fn channel(&self) -> Channel;
@@ -14,9 +18,5 @@ pub trait Surroundings: Send + Sync {
     /// # Errors
     ///
     /// The reason why the platform does not give them, for the log.
-    fn around<'a>(
-        &'a self,
-        newest: &'a Record,
-        is_new: &'a (dyn Fn(&Draft) -> bool + Sync),
-    ) -> BoxFuture<'a, Result<Vec<Draft>, String>>;
+    async fn around(&self, newest: &Record, is_new: &IsNew<'_>) -> Result<Vec<Draft>, String>;
 }

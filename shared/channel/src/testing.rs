@@ -22,6 +22,28 @@ pub fn settings() -> Settings {
     }
 }
 
+/// Returns the settings of a case of rules: `always` answers all in groups, `user` has one chat for each person.
+pub fn settings_of(case: &Value) -> Settings {
+    match case["settings"].as_str() {
+        Some("always") => Settings { group_activation: GroupActivation::Always, ..settings() },
+        Some("user") => Settings { dm_scope: DmScope::User, ..settings() },
+        other => other.map_or_else(settings, |other| panic!("{other}")),
+    }
+}
+
+/// Checks that each of `cases`, a list in JSON, gives one event, whose outline contains the words of the case's field `is`.
+pub fn check_rules<B, E: Debug>(cases: &str, parse: impl Fn(&Value) -> Result<Vec<Incoming<B>>, E>) {
+    let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
+    for case in &cases {
+        let found = parse(case).unwrap();
+        let [incoming] = &found[..] else { panic!("{} events: {case}", found.len()) };
+        let summary = summary(incoming);
+        let outline = summary.lines().next().unwrap_or_default();
+        assert!(outline.contains(case["is"].as_str().unwrap()), "{case}\ngives {outline}");
+        assert!(!outline.contains("secret"), "{outline}");
+    }
+}
+
 pub fn draft_of<B>(incoming: &Incoming<B>) -> Option<&Draft> {
     match incoming {
         Incoming::Message(draft)
@@ -64,7 +86,14 @@ fn summary<B>(incoming: &Incoming<B>) -> String {
         Incoming::Partial(_) => "partial".to_owned(),
         Incoming::Command { command, .. } => format!("{command:?}"),
         Incoming::Migration { old, new, .. } => format!("migration {old} > {new}"),
-        Incoming::Withdrawal { chat_id, message_id, at } => format!("withdrawal {chat_id} {message_id} {at}"),
+        Incoming::Withdrawal { message_id, places, at, words } => {
+            let (key, chats) = places.exact.clone().unzip();
+            let chats = chats.into_iter().flatten().chain(places.window.clone());
+            let chats: Vec<String> = chats.map(|chat| chat.to_string()).collect();
+            let (at, key) = (at.map(|at| at.to_string()), key.map(|key| key.to_string()));
+            let (at, key) = (at.unwrap_or_default(), key.unwrap_or_default());
+            format!("withdrawal {message_id} at {at} in {chats:?} under {key}: {words}")
+        }
         Incoming::Membership { chat, can_write, at } => format!("membership {chat} {can_write} {at}"),
         Incoming::Entered { chat, at } => format!("entered {chat} {at}"),
         Incoming::Press(press) => format!("press {} by {}", press.button.data(), press.by.user_id),

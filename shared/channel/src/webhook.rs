@@ -3,7 +3,6 @@
 //! A call passes, in this order: [`Webhook::body_limit`] before its body is read, [`Webhook::verify`], [`Webhook::read`],
 //! and then each [`Incoming`] is stored. Only then is it acknowledged.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use annals_core::approval::Button;
@@ -13,6 +12,7 @@ use annals_core::draft::Draft;
 use annals_core::message::{Part, Role};
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
@@ -23,9 +23,6 @@ pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 pub trait Webhook: Send + Sync + 'static {
     /// Details of a pressed button that only this platform needs.
     type Button: Send + Sync;
-
-    /// A call whose response may follow later; [`Infallible`] if no call's may.
-    type Deferral: Deferral;
 
     /// The platform.
     const CHANNEL: Channel;
@@ -55,29 +52,18 @@ pub trait Webhook: Send + Sync + 'static {
     /// The call is refused. The reason is only logged.
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<Verified, Unverified>;
 
-    /// Parses an event. The result depends on the event, the bot and the settings alone, so that a redelivery gives the
-    /// same keys; the platform is asked for what the event leaves out.
+    /// Parses an event. The keys depend on the event, the bot and the settings alone, so that a redelivery gives the same
+    /// ones; the platform is asked for what the event leaves out.
     fn read(&self, event: Value) -> impl Future<Output = Result<Events<Self::Button>, ReadError>> + Send;
 
     /// Completes a [partial](Incoming::Partial) message.
     fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send;
 
     /// Returns how long the platform waits for the response to the call of `event`, and what it accepts after that.
-    fn patience(&self, event: &Value) -> Patience<Self::Deferral>;
+    fn patience(&self, event: &Value) -> Patience;
 
     /// Returns true if the message was withdrawn before it arrived at `now`. If the platform does not tell, it was not.
     fn is_withdrawn(&self, draft: &Draft, now: Timestamp) -> impl Future<Output = bool> + Send;
-
-    /// Finds the places where the record of a withdrawn message may be.
-    fn places(
-        &self,
-        chat_id: &str,
-        message_id: &MessageId,
-    ) -> impl Future<Output = Result<Places, ReadError>> + Send;
-
-    /// Returns the new form of `record` that says only that its message was withdrawn at the time `at`; `None` if it is not
-    /// a person's message.
-    fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft>;
 
     /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the
     /// response, if it is not [that of the call](Events::response).
@@ -93,35 +79,24 @@ pub trait Webhook: Send + Sync + 'static {
 }
 
 /// A platform's patience with a call: how long it waits for the response, and what it accepts after that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience<D> {
+pub enum Patience {
     /// It waits for as long as an event may take.
     Unlimited,
     /// It waits for this time, and delivers the event again later. An event that takes longer is cut off, and stored by its
     /// redelivery.
     Redelivered(Duration),
     /// It does not wait for long and does not deliver the event again, but it accepts the response later.
-    Deferred(D),
+    Deferred(Box<dyn Deferral>),
 }
 
 /// A call whose response may follow later.
+#[async_trait]
 pub trait Deferral: Send + Sync {
     /// Tells the platform that the response follows later. Returns false if that failed.
-    fn defer(&self) -> impl Future<Output = bool> + Send;
+    async fn defer(&self) -> bool;
 
     /// Sends the response that follows later; `None` if the event could not be stored. Failures are only logged.
-    fn respond(&self, response: Option<Response>) -> impl Future<Output = ()> + Send;
-}
-
-/// No call.
-impl Deferral for Infallible {
-    async fn defer(&self) -> bool {
-        match *self {}
-    }
-
-    async fn respond(&self, _response: Option<Response>) {
-        match *self {}
-    }
+    async fn respond(&self, response: Option<Response>);
 }
 
 /// A response to a call, with a status of success.
@@ -172,8 +147,8 @@ pub enum Incoming<B> {
     /// A message to store, and to answer if it [asks](Draft::asks). An edit is also a message, with the id and the time
     /// of the message that it changes.
     Message(Box<Draft>),
-    /// A message of which the event has only a part: [complete](Webhook::complete) it, then treat it like
-    /// [`Incoming::Message`].
+    /// A message of which the event has only a part: [complete](Webhook::complete) it if its sender may use the bot, then
+    /// treat it like [`Incoming::Message`].
     Partial(Box<Draft>),
     /// A command to carry out.
     Command {
@@ -194,14 +169,16 @@ pub enum Incoming<B> {
         /// The service message, to be stored in the chat that it was sent in.
         event: Box<Draft>,
     },
-    /// A message was withdrawn: store a [new form](Webhook::withdrawn) of its record.
+    /// A message was withdrawn: store a [new form](withdrawn) of its record.
     Withdrawal {
-        /// The window.
-        chat_id: String,
         /// The message.
         message_id: MessageId,
-        /// Time of the withdrawal.
-        at: Timestamp,
+        /// The places where its record may be.
+        places: Places,
+        /// Time of the withdrawal, if the platform tells it.
+        at: Option<Timestamp>,
+        /// The text of the new form.
+        words: &'static str,
     },
     /// The bot was added to or removed from a chat; in a private chat, unblocked or blocked.
     Membership {
@@ -228,17 +205,6 @@ pub enum Incoming<B> {
         /// Reason for the log, without any text of the event.
         reason: String,
     },
-}
-
-/// Error of parsing an event.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ParseError {
-    /// The body is JSON but not an object, so it is not from the platform. Delivering it again would not help.
-    #[error("an event must be a JSON object")]
-    NotAnObject,
-    /// `AGENT_ID` does not give a valid chat key for a direct chat.
-    #[error("AGENT_ID cannot be part of a chat key")]
-    AgentId(#[from] KeyError),
 }
 
 /// Reason why an event gives no [`Incoming`] of its own.
@@ -269,11 +235,13 @@ impl<B> Incoming<B> {
     }
 
     /// Returns the result of parsing an event of `kind`.
-    pub fn parsed(kind: &str, parsed: Result<Self, Refusal>) -> Result<Self, ParseError> {
+    pub fn parsed(kind: &str, parsed: Result<Self, Refusal>) -> Result<Self, ReadError> {
         match parsed {
             Ok(incoming) => Ok(incoming),
             Err(Refusal::Ignored(reason)) => Ok(Self::ignored(kind, reason)),
-            Err(Refusal::Settings(error)) => Err(error.into()),
+            Err(Refusal::Settings(_)) => {
+                Err(ReadError::Settings("AGENT_ID cannot be part of a chat key".into()))
+            }
         }
     }
 }
@@ -290,7 +258,7 @@ pub struct Press<B> {
 }
 
 /// The places where the record of a withdrawn message may be.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Places {
     /// Its base and the chats that may contain it, the most likely first, if the platform tells its time.
     pub exact: Option<(SortKey, Vec<ChatKey>)>,
@@ -298,17 +266,22 @@ pub struct Places {
     pub window: Option<ChatKey>,
 }
 
-/// Returns the form to append when the message of `record` was withdrawn, with these `words` and the time `form_ts`; `record`
-/// is any form of it. The new form contains only that fact, so that the text leaves the Context, while the earlier records
-/// stay for the audit. It does not ask.
+/// Returns the form to append when the message of `record` was withdrawn at the time `at`, with these `words`; `record` is any
+/// form of it. The new form contains only that fact, so that the text leaves the Context, while the earlier records stay for
+/// the audit. It does not ask. It is not older than the other forms, and newer than all if `at` is not known.
 ///
 /// Returns `None` for records that are not a person's message: notices, summaries, replies, and boundaries, whose text is
 /// stored as a message of its own after them.
-pub fn withdrawn(record: &Record, form_ts: Timestamp, words: &str) -> Option<Draft> {
+pub fn withdrawn(record: &Record, at: Option<Timestamp>, words: &str) -> Option<Draft> {
     let is_message = matches!(record.kind(), Kind::Normal | Kind::Event | Kind::Revision);
     if !is_message || record.role() != Role::User {
         return None;
     }
+    let form = record.form_ts();
+    let form_ts = match at {
+        Some(at) => form.map_or(at, |form| form.max(at)),
+        None => form.unwrap_or(record.ts).plus(Duration::from_millis(1)),
+    };
     let mut draft = Draft::from(record)
         .of_kind(if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal })
         .with_form_ts(Some(form_ts))
@@ -338,8 +311,8 @@ pub enum Effect {
     Refused,
 }
 
-/// An event could not be read now: the platform must deliver it again.
-#[derive(Debug, thiserror::Error)]
+/// An event could not be read, or not now: the platform must deliver it again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// The platform did not answer a question that the event leaves open.
     #[error("the platform did not answer a question about the event: {0}")]

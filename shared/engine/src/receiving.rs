@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use annals_channel::webhook::{
-    ApprovalResult, Deferral, Events, Incoming, Patience, Press, ReadError, Response, Webhook,
+    ApprovalResult, Events, Incoming, Patience, Places, Press, ReadError, Response, Webhook, withdrawn,
 };
 use annals_core::access::Admission;
 use annals_core::chat_key::ChatKey;
@@ -90,6 +90,7 @@ impl<W: Webhook> Receiver<W> {
                 }
                 Incoming::Partial(draft) => {
                     about(&draft.chat);
+                    // Only then, so that a stranger cannot make the bot call the platform.
                     if self.ingress.admit(&draft).await != Admission::Refused {
                         let draft = self.webhook.complete(*draft).await?;
                         self.message(draft, has_own_time).await?;
@@ -114,8 +115,8 @@ impl<W: Webhook> Receiver<W> {
                         tracing::info!(old = %old.session_id(), "group moved");
                     }
                 }
-                Incoming::Withdrawal { chat_id, message_id, at } => {
-                    self.withdraw(&chat_id, &message_id, at).await?;
+                Incoming::Withdrawal { message_id, places, at, words } => {
+                    self.withdraw(&message_id, places, at, words).await?;
                 }
                 Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
                 Incoming::Entered { chat, at } => {
@@ -214,11 +215,12 @@ impl<W: Webhook> Receiver<W> {
     /// Removes the text of a withdrawn message from the Context. A message that is not stored is ignored.
     async fn withdraw(
         &self,
-        chat_id: &str,
         message_id: &MessageId,
-        at: Timestamp,
+        places: Places,
+        at: Option<Timestamp>,
+        words: &str,
     ) -> Result<(), ReceiveError> {
-        let (record, sent_at) = self.find(chat_id, message_id).await?;
+        let (record, sent_at) = self.find(message_id, places).await?;
         let Some(record) = record else {
             if sent_at.is_some_and(|sent_at| self.clock.now().since(sent_at) < ON_ITS_WAY) {
                 // Another call may handle the message's own event at this moment. The platform repeats the withdrawal.
@@ -228,7 +230,7 @@ impl<W: Webhook> Receiver<W> {
             return Ok(());
         };
         about(&record.chat);
-        if let Some(draft) = self.webhook.withdrawn(&record, at) {
+        if let Some(draft) = withdrawn(&record, at, words) {
             let appended = self.ingress.receive(&draft).await?;
             tracing::info!(outcome = ?appended.outcome, "message withdrawn");
         }
@@ -239,11 +241,10 @@ impl<W: Webhook> Receiver<W> {
     /// time, otherwise among the newest messages of the window.
     async fn find(
         &self,
-        chat_id: &str,
         message_id: &MessageId,
+        places: Places,
     ) -> Result<(Option<Record>, Option<Timestamp>), ReceiveError> {
         let history = self.ingress.history();
-        let places = self.webhook.places(chat_id, message_id).await?;
         let sent_at = places.exact.as_ref().map(|(key, _)| key.ts());
         if let Some((key, chats)) = places.exact {
             for chat in chats {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals_channel::local::{About, Clients, LocalChannel};
+use annals_channel::local::{About, Clients, LocalChannel, platform};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
@@ -31,7 +31,7 @@ macro_rules! channels {
             delivery: &DeliveryConfig,
             clock: &Clock,
         ) -> Result<Vec<Registered>, FunctionError> {
-            let all = [$($channel::platform::from_env(env, delivery, clock)?),*];
+            let all = [$(platform::<$channel::local::Local>(env, delivery, clock)?),*];
             Ok(all.into_iter().flatten().collect())
         }
 
@@ -77,7 +77,7 @@ pub trait ServedChannel: LocalChannel {
         settings: &Settings,
         delivery: &DeliveryConfig,
         clock: &Clock,
-    ) -> Result<(Option<Clients>, Route), Failure>;
+    ) -> Result<(Option<Clients<Registered>>, Route), Failure>;
 }
 
 /// Creates the route of a webhook, which appends and enqueues by the ingress, and confirms commands by the deliverer.
@@ -94,11 +94,15 @@ impl<C: LocalChannel> ServedChannel for C {
         settings: &Settings,
         delivery: &DeliveryConfig,
         clock: &Clock,
-    ) -> Result<(Option<Clients>, Route), Failure> {
-        let opened = self.open(key, settings, delivery, clock)?;
+    ) -> Result<(Option<Clients<Registered>>, Route), Failure> {
+        let opened = self.open(key, settings, Some(delivery), clock)?;
+        let clients = opened.clients.map(|Clients { agent, webhook }| {
+            let webhook = Registered::new(agent.channel, webhook);
+            Clients { agent, webhook }
+        });
         let webhook = opened.webhook;
         let route =
             move |ingress, deliverer, clock| webhook::router(Receiver { webhook, ingress, deliverer, clock });
-        Ok((opened.clients, Box::new(route)))
+        Ok((clients, Box::new(route)))
     }
 }

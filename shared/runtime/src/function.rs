@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use annals_channel::local::{self, LocalChannel};
 use annals_channel::platform::{Platform, Registered};
 use annals_channel::settings::{Settings, access, channel_settings};
 use annals_channel::webhook::Webhook;
@@ -12,21 +13,18 @@ use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::receiving::Receiver;
 use annals_io::clock::Clock;
 
-use crate::process::{FunctionError, Process, run};
+use crate::process::{Process, run};
 use crate::webhook;
 
-/// Runs the function of the webhook of `channel`, which `of_channel` makes together with the client of its platform.
-pub async fn serve_webhook<W: Webhook, P: Platform + 'static>(
-    channel: Channel,
-    of_channel: impl FnOnce(Env<'_>, &Settings, &Clock) -> Result<(W, P), FunctionError>,
-) -> ExitCode {
+/// Runs the function of the webhook of the channel `C`.
+pub async fn serve_webhook<C: LocalChannel>() -> ExitCode {
     let read = |env: Env<'_>, clock: &Clock| {
         let config = ChannelConfig::from_env(env)?;
-        let of_channel = of_channel(env, &config.channels, clock)?;
-        Ok((config, of_channel))
+        let opened = local::webhook::<C>(env, &config.channels, clock)?;
+        Ok((config, opened))
     };
     run(read, async |(config, (webhook, platform)), process| {
-        let (ingress, deliverer) = config.ingress(channel, platform, &process);
+        let (ingress, deliverer) = config.ingress(<C::Webhook as Webhook>::CHANNEL, platform, &process);
         let Process { reporter, clock, .. } = process;
         let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
         lambda_http::run(reporter.of_router(router)).await

@@ -1,10 +1,11 @@
 //! Webhooks of Telegram, Lark and Discord.
 
-use annals_channel::testing::{settings, survives};
+use annals_channel::testing::{check_sound, draft_of, settings, survives};
 use annals_channel_discord as discord;
 use annals_channel_lark as lark;
 use annals_channel_lark::verify::{Secrets, Signature, Verified, encrypt, sign, verify};
 use annals_channel_telegram as telegram;
+use annals_core::testing::stored;
 use serde_json::{Value, json};
 
 const KEY: &str = "an encrypt key";
@@ -50,12 +51,33 @@ pub fn check_lark(data: &[u8]) {
 
 fn check_lark_event(event: &Value) {
     let bot = lark::bot::Bot { app_id: Some("cli_annals".into()), open_id: Some("ou_annals".into()) };
-    survives(event, |event| lark::parse::parse(event, &bot, &settings()));
+    for draft in survives(event, |event| lark::parse::parse(event, &bot, &settings())) {
+        assert!(lark::address::Address::of(&stored(&draft)).is_some());
+    }
     let _ = (
         lark::parse::needs_open_id(event),
         lark::parse::has_own_time(event),
         lark::parse::missing_thread(event),
     );
+    let items = event["data"]["items"].as_array().cloned().unwrap_or_else(|| vec![event.clone()]);
+    for item in &items {
+        check_lark_item(item, &items, &bot);
+    }
+}
+
+/// Checks an item of the API's lists: it gives a draft that can be stored and asks nothing.
+fn check_lark_item(item: &Value, items: &[Value], bot: &lark::bot::Bot) {
+    let _ = lark::parse::places(item, &settings());
+    let message = json!({"message_id": "om_9", "chat_id": item["chat_id"], "thread_id": item["thread_id"],
+        "chat_type": "group", "create_time": "1764057600000", "content": "so?"});
+    let event = json!({"header": {"event_type": "im.message.receive_v1"}, "event": {"message": message}});
+    let found = lark::parse::parse(&event, bot, &settings()).unwrap();
+    let Some(beside) = draft_of(&found[0]) else { return };
+    if let Some(draft) = lark::listed::from_listed(item, beside, bot, &settings()) {
+        check_sound(&draft);
+        assert!(!draft.asks);
+    }
+    check_sound(&lark::listed::with_children(beside.clone(), items));
 }
 
 /// Checks a call of Discord: an interaction, a webhook event, or a dispatch of the gateway.

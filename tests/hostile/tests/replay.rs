@@ -1,4 +1,5 @@
-//! Calls each target with its seeds, and with seeds changed at random: without a fuzzer and without a nightly compiler.
+//! Calls each target with its seeds, and with seeds changed at random, in their bytes and in their JSON: without a fuzzer
+//! and without a nightly compiler.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,8 +7,9 @@ use std::path::Path;
 
 use annals_hostile::{TARGETS, Target};
 use fastrand::Rng;
+use serde_json::Value;
 
-/// Number of changed inputs of each target.
+/// Number of changed inputs of each target, and as many again if its seeds are JSON.
 const CHANGED: usize = 600;
 /// Maximum length of a changed input in bytes.
 const MAX_BYTES: usize = 16 * 1024;
@@ -64,6 +66,44 @@ fn changed(seeds: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     input
 }
 
+/// Returns one of `seeds` with other values at one to three places: of another seed, or one at the edges.
+fn replanted(seeds: &[Value], rng: &mut Rng) -> Vec<u8> {
+    let any = |rng: &mut Rng| &seeds[rng.usize(..seeds.len())];
+    let mut input = any(rng).clone();
+    for _ in 0..rng.usize(1..=3) {
+        let edge = serde_json::from_slice(EDGES[rng.usize(..EDGES.len())]);
+        let value = edge.ok().filter(|_| rng.bool());
+        let value = value.unwrap_or_else(|| branch(any(rng), rng).clone());
+        plant(&mut input, value, rng);
+    }
+    input.to_string().into_bytes()
+}
+
+/// Returns a value inside `tree`, or all of it.
+fn branch<'a>(tree: &'a Value, rng: &mut Rng) -> &'a Value {
+    let inner: Vec<&Value> = match tree {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => Vec::new(),
+    };
+    if inner.is_empty() || rng.u8(..5) == 0 { tree } else { branch(inner[rng.usize(..inner.len())], rng) }
+}
+
+/// Puts `value` at a place inside `tree`, or in place of it.
+fn plant(tree: &mut Value, value: Value, rng: &mut Rng) {
+    let mut inner: Vec<&mut Value> = match tree {
+        Value::Object(fields) => fields.values_mut().collect(),
+        Value::Array(items) => items.iter_mut().collect(),
+        _ => Vec::new(),
+    };
+    if inner.is_empty() || rng.u8(..8) == 0 {
+        *tree = value;
+    } else {
+        let at = rng.usize(..inner.len());
+        plant(inner.swap_remove(at), value, rng);
+    }
+}
+
 #[test]
 fn every_property_holds_for_seeds_and_changed_seeds() {
     for target in &TARGETS {
@@ -75,6 +115,12 @@ fn every_property_holds_for_seeds_and_changed_seeds() {
         let mut rng = Rng::with_seed(18);
         for _ in 0..CHANGED {
             check(target, &changed(&seeds, &mut rng));
+        }
+        let documents: Vec<Value> =
+            seeds.iter().filter_map(|seed| serde_json::from_slice(seed).ok()).collect();
+        let rounds = if documents.is_empty() { 0 } else { CHANGED };
+        for _ in 0..rounds {
+            check(target, &replanted(&documents, &mut rng));
         }
     }
 }

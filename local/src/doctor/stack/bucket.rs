@@ -1,11 +1,12 @@
 //! Checks the bucket.
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use aws_config::SdkConfig;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::types::{ServerSideEncryptionByDefault, ServerSideEncryptionConfiguration};
 
-use super::unchecked;
+use super::{deploy, unchecked};
 use crate::errors::aws_message;
 
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
@@ -17,15 +18,30 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
         // The answer to HEAD has no message.
         let status = error.raw_response().map(|answer| answer.status().as_u16());
         let words = match status {
-            Some(404) => Words::BucketMissing,
-            Some(403) => Words::BucketForbidden,
-            Some(301) => Words::BucketElsewhere,
-            _ => Words::BucketFailed { error: aws_message(&error) },
+            Some(404) => words!(
+                "there is none of this name: check ANNALS_BUCKET",
+                "没有这个名称的存储桶：请检查 ANNALS_BUCKET"
+            ),
+            Some(403) => words!(
+                "the credentials may not see it (s3:ListBucket), or it is another account's",
+                "凭证无权查看它（s3:ListBucket），或它属于另一个账户"
+            ),
+            Some(301) => words!(
+                "it is in another region: set AWS_REGION to the stack's",
+                "它在另一个区域：请把 AWS_REGION 设为部署所在的区域"
+            ),
+            _ => {
+                let error = aws_message(&error);
+                words!(
+                    "{error}; check ANNALS_BUCKET, the region and the credentials",
+                    "{error}；请检查 ANNALS_BUCKET、区域和凭证"
+                )
+            }
         };
         return vec![Finding::fault(format!("bucket {name}"), words)];
     }
     vec![
-        Finding::ok(format!("bucket {name}"), Words::BucketOk),
+        Finding::ok(format!("bucket {name}"), words!("can be reached", "可以访问")),
         public_access(&client, name).await,
         encryption(&client, name).await,
     ]
@@ -37,6 +53,7 @@ async fn public_access(client: &Client, name: &str) -> Finding {
         "aws s3api put-public-access-block --bucket {name} --public-access-block-configuration \
          BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
     );
+    let bad = words!("may be opened to the public: {remedy}", "可能会被公开：{remedy}");
     match client.get_public_access_block().bucket(name).send().await {
         Ok(answer) => {
             let is_blocked = answer.public_access_block_configuration().is_some_and(|block| {
@@ -49,10 +66,10 @@ async fn public_access(client: &Client, name: &str) -> Finding {
                 .iter()
                 .all(|is_on| *is_on == Some(true))
             });
-            Finding::of(CHECK, is_blocked, Words::BucketPrivate, Words::BucketPublic { remedy })
+            Finding::of(CHECK, is_blocked, words!("public access is blocked", "已阻止公开访问"), bad)
         }
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
-            Finding::fault(CHECK, Words::BucketPublic { remedy })
+            Finding::fault(CHECK, bad)
         }
         Err(error) => unchecked(CHECK, "s3:GetBucketPublicAccessBlock", &error),
     }
@@ -71,12 +88,12 @@ async fn encryption(client: &Client, name: &str) -> Finding {
                 .find_map(|rule| rule.apply_server_side_encryption_by_default())
                 .map(ServerSideEncryptionByDefault::sse_algorithm);
             match algorithm {
-                Some(algorithm) => Finding::ok(CHECK, Words::Value(algorithm.as_str().to_owned())),
-                None => Finding::fault(CHECK, Words::BucketUnencrypted),
+                Some(algorithm) => Finding::ok(CHECK, algorithm.as_str().to_owned()),
+                None => Finding::fault(CHECK, words!("off", "已关闭").followed_by(&deploy())),
             }
         }
         Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
-            Finding::fault(CHECK, Words::BucketUnencrypted)
+            Finding::fault(CHECK, words!("off", "已关闭").followed_by(&deploy()))
         }
         Err(error) => unchecked(CHECK, "s3:GetEncryptionConfiguration", &error),
     }

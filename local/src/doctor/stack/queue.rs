@@ -1,6 +1,7 @@
 //! Checks the queue, and its dead-letter queue.
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use std::collections::HashMap;
 
 use annals_agent::LEASE;
@@ -9,6 +10,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde_json::Value;
 
+use super::deploy;
 use crate::errors::aws_message;
 
 type Attributes = HashMap<QueueAttributeName, String>;
@@ -19,20 +21,34 @@ pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
     let queue = format!("queue {name}");
     let attributes = match attributes(&client, url).await {
         Ok(attributes) => attributes,
-        Err(error) => return vec![Finding::fault(queue, Words::QueueFailed { error })],
+        Err(error) => {
+            let words = words!(
+                "{error}; check ANNALS_QUEUE_URL, the region and the credentials (sqs:GetQueueAttributes)",
+                "{error}；请检查 ANNALS_QUEUE_URL、区域和凭证（sqs:GetQueueAttributes）"
+            );
+            return vec![Finding::fault(queue, words)];
+        }
     };
     let of = |name: &QueueAttributeName| attributes.get(name).map(String::as_str);
-    let waiting = of(&QueueAttributeName::ApproximateNumberOfMessages).unwrap_or("0").to_owned();
-    let running = of(&QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or("0").to_owned();
+    let waiting = of(&QueueAttributeName::ApproximateNumberOfMessages).unwrap_or("0");
+    let running = of(&QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or("0");
     let mut findings = vec![Finding::of(
         &queue,
         of(&QueueAttributeName::FifoQueue) == Some("true"),
-        Words::QueueOk { waiting, running },
-        Words::QueueNotFifo,
+        words!("FIFO; {waiting} turns wait, {running} run", "FIFO；{waiting} 个任务等待，{running} 个在运行"),
+        words!(
+            "not FIFO, so two runs of a chat may meet: check ANNALS_QUEUE_URL, its name ends in .fifo",
+            "不是 FIFO 队列，同一聊天可能有两个任务同时运行：请检查 ANNALS_QUEUE_URL，名称应以 .fifo 结尾"
+        ),
     )];
     let is_high = of(&QueueAttributeName::DeduplicationScope) == Some("messageGroup")
         && of(&QueueAttributeName::FifoThroughputLimit) == Some("perMessageGroupId");
-    findings.push(Finding::of("queue throughput", is_high, Words::ThroughputHigh, Words::ThroughputLow));
+    let high = words!("high: limits count for each chat", "高吞吐：限制按聊天计算");
+    let low = words!(
+        "limits count for all chats together, 300 turns a second",
+        "所有聊天共用限制，每秒 300 个任务"
+    );
+    findings.push(Finding::of("queue throughput", is_high, high, low.followed_by(&deploy())));
     let visibility = of(&QueueAttributeName::VisibilityTimeout).and_then(|secs| secs.parse::<u64>().ok());
     let (secs, lease) = (visibility.unwrap_or_default(), LEASE.as_secs());
     let remedy = format!(
@@ -42,8 +58,11 @@ pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
     findings.push(Finding::of(
         "queue visibility",
         secs > lease,
-        Words::VisibilityOk { secs, lease },
-        Words::VisibilityShort { secs, lease, remedy },
+        words!("{secs} s, over the agent's {lease} s", "{secs} 秒，长于智能体的 {lease} 秒"),
+        words!(
+            "{secs} s, and a run may take {lease} s, so turns are delivered while they run: {remedy}",
+            "{secs} 秒，而一次运行最长 {lease} 秒，因此任务在运行时会被再次投递：{remedy}"
+        ),
     ));
     findings.push(dead_letters(&client, of(&QueueAttributeName::RedrivePolicy)).await);
     findings
@@ -54,7 +73,11 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
     let policy: Option<Value> = policy.and_then(|policy| serde_json::from_str(policy).ok());
     let arn = policy.as_ref().and_then(|policy| policy["deadLetterTargetArn"].as_str());
     let Some(arn) = arn else {
-        return Finding::fault(CHECK, Words::NoDeadLetters);
+        let words = words!(
+            "there is no queue for them, so what cannot be read is tried for two weeks",
+            "没有死信队列，无法读取的任务会被重试两周"
+        );
+        return Finding::fault(CHECK, words.followed_by(&deploy()));
     };
     // arn:aws:sqs:<region>:<account>:<name>
     let (account, name) = match arn.split(':').collect::<Vec<_>>()[..] {
@@ -66,7 +89,7 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
         Ok(found) => found.queue_url.unwrap_or_default(),
         Err(error) => {
             let error = format!("{name}: {} (sqs:GetQueueUrl)", aws_message(&error));
-            return Finding::fault(CHECK, Words::Error(error));
+            return Finding::fault(CHECK, error);
         }
     };
     match attributes(client, &url).await {
@@ -75,14 +98,17 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
                 attributes.get(&QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str);
             let most =
                 policy.as_ref().map(|policy| policy["maxReceiveCount"].to_string()).unwrap_or_default();
-            let most = most.trim_matches('"').to_owned();
-            let some =
-                Words::DeadLetters { count: count.to_owned(), most: most.clone(), arn: arn.to_owned() };
-            Finding::of(CHECK, count == "0", Words::DeadLettersNone { most }, some)
+            let most = most.trim_matches('"');
+            let none = words!("none, of what failed {most} times", "没有失败 {most} 次的任务");
+            let some = words!(
+                "{count} turns that failed {most} times: find the cause in the agent's log, then aws sqs \
+                 start-message-move-task --source-arn {arn}",
+                "{count} 个任务失败了 {most} 次：请在智能体的日志中查找原因，然后运行 aws sqs start-message-move-task \
+                 --source-arn {arn}"
+            );
+            Finding::of(CHECK, count == "0", none, some)
         }
-        Err(error) => {
-            Finding::fault(CHECK, Words::Error(format!("{name}: {error} (sqs:GetQueueAttributes)")))
-        }
+        Err(error) => Finding::fault(CHECK, format!("{name}: {error} (sqs:GetQueueAttributes)")),
     }
 }
 

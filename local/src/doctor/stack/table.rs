@@ -1,6 +1,7 @@
 //! Checks the table.
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use annals_store::history::due::{DUE_AT, DUE_SHARD, INDEX};
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -9,7 +10,7 @@ use aws_sdk_dynamodb::types::{
     ScalarAttributeType, TableDescription, TableStatus, TimeToLiveStatus,
 };
 
-use super::unchecked;
+use super::{deploy, unchecked};
 use crate::errors::aws_message;
 
 /// Attribute by which records expire.
@@ -29,18 +30,21 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
     findings.push(Finding::of(
         "table billing",
         mode == Some(&BillingMode::PayPerRequest),
-        Words::BillingOnDemand,
-        Words::BillingProvisioned {
-            remedy: format!("aws dynamodb update-table --table-name {name} --billing-mode PAY_PER_REQUEST"),
-        },
+        words!("on demand", "按需计费"),
+        words!(
+            "provisioned, so writes are refused beyond it: aws dynamodb update-table --table-name {name} --billing-mode \
+             PAY_PER_REQUEST",
+            "预置容量，超出后写入会被拒绝：aws dynamodb update-table --table-name {name} --billing-mode PAY_PER_REQUEST"
+        ),
     ));
     findings.push(Finding::of(
         "table deletion",
         table.deletion_protection_enabled() == Some(true),
-        Words::Protected,
-        Words::Unprotected {
-            remedy: format!("aws dynamodb update-table --table-name {name} --deletion-protection-enabled"),
-        },
+        words!("protected", "已开启删除保护"),
+        words!(
+            "not protected: aws dynamodb update-table --table-name {name} --deletion-protection-enabled",
+            "未开启删除保护：aws dynamodb update-table --table-name {name} --deletion-protection-enabled"
+        ),
     ));
     findings
 }
@@ -56,8 +60,17 @@ pub(in crate::doctor) async fn shape(client: &Client, name: &str) -> Vec<Finding
 async fn describe(client: &Client, name: &str) -> Result<TableDescription, Finding> {
     let check = format!("table {name}");
     match client.describe_table().table_name(name).send().await {
-        Ok(described) => described.table.ok_or_else(|| Finding::fault(check, Words::TableUnknown)),
-        Err(error) => Err(Finding::fault(check, Words::TableFailed { error: aws_message(&error) })),
+        Ok(described) => described
+            .table
+            .ok_or_else(|| Finding::fault(check, words!("AWS does not describe it", "AWS 没有返回它的描述"))),
+        Err(error) => {
+            let error = aws_message(&error);
+            let words = words!(
+                "{error}; check ANNALS_TABLE, the region and the credentials (dynamodb:DescribeTable)",
+                "{error}；请检查 ANNALS_TABLE、区域和凭证（dynamodb:DescribeTable）"
+            );
+            Err(Finding::fault(check, words))
+        }
     }
 }
 
@@ -76,12 +89,18 @@ fn of_shape(table: &TableDescription, name: &str) -> Vec<Finding> {
     let text = ScalarAttributeType::S;
     let keys = [("pk", KeyType::Hash, text.clone()), ("sk", KeyType::Range, text.clone())];
     let is_active = table.table_status() == Some(&TableStatus::Active);
-    let status = table.table_status().map_or("unknown", TableStatus::as_str).to_owned();
+    let status = table.table_status().map_or("unknown", TableStatus::as_str);
     let check = format!("table {name}");
     let first = if is(table.key_schema(), keys) {
-        Finding::of(&check, is_active, Words::TableActive, Words::TableInState { status })
+        let good = words!("active, with pk and sk", "可用，键为 pk 和 sk");
+        let bad = words!("is {status}: wait until it is ACTIVE", "状态为 {status}：请等到 ACTIVE");
+        Finding::of(&check, is_active, good, bad)
     } else {
-        Finding::fault(check, Words::TableOfAnother)
+        let words = words!(
+            "its keys are not pk and sk, both strings: this is no table of Annals, check ANNALS_TABLE",
+            "它的键不是字符串 pk 和 sk：这不是 Annals 的表，请检查 ANNALS_TABLE"
+        );
+        Finding::fault(check, words)
     };
     let due = [(DUE_SHARD, KeyType::Hash, text), (DUE_AT, KeyType::Range, ScalarAttributeType::N)];
     let index = table.global_secondary_indexes().iter().find(|index| index.index_name() == Some(INDEX));
@@ -91,11 +110,15 @@ fn of_shape(table: &TableDescription, name: &str) -> Vec<Finding> {
     // The local engine does not report a status.
     let is_active = index.and_then(|index| index.index_status()).is_none_or(|it| *it == IndexStatus::Active);
     let second = if is_well {
-        let building = Words::IndexInBuilding { index: INDEX };
-        Finding::of("table index", is_active, Words::IndexActive { index: INDEX }, building)
+        let building =
+            words!("{INDEX} is being built: wait until it is ACTIVE", "{INDEX} 正在创建：请等到 ACTIVE");
+        Finding::of("table index", is_active, words!("{INDEX}, active", "{INDEX}，可用"), building)
     } else {
-        let missing = Words::IndexMissing { index: INDEX, hash: DUE_SHARD, range: DUE_AT };
-        Finding::fault("table index", missing)
+        let missing = words!(
+            "there is no index {INDEX} of {DUE_SHARD} and {DUE_AT}: without it the compactor finds no chat",
+            "没有以 {DUE_SHARD} 和 {DUE_AT} 为键的索引 {INDEX}：没有它，压缩函数找不到任何聊天"
+        );
+        Finding::fault("table index", missing.followed_by(&deploy()))
     };
     vec![first, second]
 }
@@ -116,12 +139,18 @@ async fn expiry(client: &Client, name: &str) -> Finding {
          Enabled=true,AttributeName={EXPIRES_AT}"
     );
     match attribute {
-        Some(EXPIRES_AT) if is_on => Finding::ok(CHECK, Words::ExpiryOn { attribute: EXPIRES_AT }),
-        Some(other) if is_on => {
-            let other = other.to_owned();
-            Finding::fault(CHECK, Words::ExpiryByAnother { other, attribute: EXPIRES_AT, remedy })
-        }
-        _ => Finding::fault(CHECK, Words::ExpiryOff { remedy }),
+        Some(EXPIRES_AT) if is_on => Finding::ok(CHECK, words!("by {EXPIRES_AT}", "按 {EXPIRES_AT}")),
+        Some(other) if is_on => Finding::fault(
+            CHECK,
+            words!("by {other}, not by {EXPIRES_AT}: {remedy}", "按 {other} 而不是 {EXPIRES_AT}：{remedy}"),
+        ),
+        _ => Finding::fault(
+            CHECK,
+            words!(
+                "off, so archived records stay and cost: {remedy}",
+                "已关闭，已归档的记录会一直留存并计费：{remedy}"
+            ),
+        ),
     }
 }
 
@@ -133,15 +162,14 @@ async fn backups(client: &Client, name: &str) -> Finding {
     };
     let recovery = described.as_ref().and_then(|it| it.point_in_time_recovery_description());
     let status = recovery.and_then(|it| it.point_in_time_recovery_status());
+    let remedy = format!(
+        "aws dynamodb update-continuous-backups --table-name {name} --point-in-time-recovery-specification \
+         PointInTimeRecoveryEnabled=true"
+    );
     Finding::of(
         CHECK,
         status == Some(&PointInTimeRecoveryStatus::Enabled),
-        Words::BackupsOn,
-        Words::BackupsOff {
-            remedy: format!(
-                "aws dynamodb update-continuous-backups --table-name {name} --point-in-time-recovery-specification \
-                 PointInTimeRecoveryEnabled=true"
-            ),
-        },
+        words!("point-in-time recovery", "时间点恢复已开启"),
+        words!("point-in-time recovery is off: {remedy}", "时间点恢复已关闭：{remedy}"),
     )
 }

@@ -26,32 +26,29 @@
 mod answer;
 mod application;
 mod channel;
-mod error;
 mod file;
 mod invalid;
 mod send;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::client::{Effort, Outage, connect};
-use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
+pub use annals_channel::client::CallError;
+use annals_channel::client::{Api, connect, send};
+use annals_channel::rate_limit::RateLimit;
 use annals_core::settings::ConfigError;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
-use reqwest::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
+use reqwest::header::{AUTHORIZATION, USER_AGENT};
 use reqwest::{Method, RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::answer::Answer;
-pub use self::application::{Application, Endpoints};
+pub use self::application::Application;
 pub use self::channel::ChannelInfo;
-pub use self::error::SendError;
 use self::invalid::Invalid;
 pub use self::invalid::MAX_INVALID;
 pub use self::send::{Message, nonce};
@@ -61,20 +58,15 @@ use crate::settings::DiscordConfig;
 pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(1));
 /// Rate limit of a channel. Discord tells it in headers; this is what it has been for years.
 pub const CHANNEL_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(5));
-/// Total time that one call waits for 429s, unless set by [`Client::with_patience`].
-pub const PATIENCE: Duration = Duration::from_mins(1);
+const PLATFORM: &str = "Discord";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Client of the REST API for one application. Clones share its connections.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    http: Connection,
-    base: Url,
+    api: Api,
     application_id: String,
     bot_token: Option<SecretString>,
-    clock: Clock,
-    patience: Duration,
-    share: Option<SharedRateLimit>,
     invalid: Arc<Invalid>,
 }
 
@@ -94,11 +86,8 @@ struct Call<'a> {
 impl Client {
     /// Creates a client for the application of `config`.
     pub fn new(config: &DiscordConfig, clock: Clock) -> Result<Self, ConfigError> {
-        let is_base = |url: &Url| {
-            matches!(url.scheme(), "http" | "https") && !url.cannot_be_a_base() && url.query().is_none()
-        };
-        let base = Url::parse(&config.api_base).ok().filter(is_base);
-        let base = base.ok_or(ConfigError::new("DISCORD_API_BASE", "is not an http or https address"))?;
+        let http = Connection::new(|| connect(REQUEST_TIMEOUT));
+        let api = Api::new("DISCORD_API_BASE", &config.api_base, http, clock)?;
         let is_token =
             |token: &SecretString| token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic());
         if config.bot_token.as_ref().is_some_and(|token| !is_token(token)) {
@@ -107,31 +96,20 @@ impl Client {
                 "is not a token: it has spaces or other characters",
             ));
         }
-        Ok(Self {
-            http: Connection::new(|| connect(REQUEST_TIMEOUT)),
-            base,
-            application_id: config.application_id.clone(),
-            bot_token: config.bot_token.clone(),
-            clock,
-            patience: PATIENCE,
-            share: None,
-            invalid: Arc::default(),
-        })
+        let (application_id, bot_token) = (config.application_id.clone(), config.bot_token.clone());
+        Ok(Self { api, application_id, bot_token, invalid: Arc::default() })
     }
 
-    /// Sets the total time that one call waits for 429s.
+    /// See [`Api::with_patience`].
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { api: self.api.with_patience(patience), ..self }
     }
 
-    /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
-    /// allows, the call fails like a 429.
+    /// See [`Api::with_rate_limit`].
     #[must_use]
-    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
-        self.share = rate_limit.map(SharedRateLimit::new);
-        self
+    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
+        Self { api: self.api.with_rate_limit(rate_limit), ..self }
     }
 
     /// Returns true if the bot's token is set.
@@ -151,19 +129,10 @@ impl Client {
         method: Method,
         path: &[&str],
         body: &Value,
-    ) -> Result<(), SendError> {
-        let (url, body, is_repeatable) = (self.url(path), Some(body), method != Method::POST);
+    ) -> Result<(), CallError> {
+        let (url, body, is_repeatable) = (self.api.url(path), Some(body), method != Method::POST);
         let call = Call { name, method, url, body, file: None, is_of_bot: false, is_repeatable };
         self.call::<Value>(&call).await.map(|_| ())
-    }
-
-    /// Returns the URL of `path`. Each segment is escaped.
-    fn url(&self, path: &[&str]) -> Url {
-        let mut url = self.base.clone();
-        if let Ok(mut parts) = url.path_segments_mut() {
-            parts.pop_if_empty().extend(path);
-        }
-        url
     }
 
     /// Makes a request in the name of the bot.
@@ -173,42 +142,33 @@ impl Client {
         method: Method,
         url: Url,
         body: Option<&Value>,
-    ) -> Result<T, SendError> {
+    ) -> Result<T, CallError> {
         let is_repeatable = method != Method::POST;
         let call = Call { name, method, url, body, file: None, is_of_bot: true, is_repeatable };
         self.call(&call).await
     }
 
     /// Makes a request, waits as long as Discord asks, and repeats a request that was not carried out.
-    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, SendError> {
-        let mut effort = Effort::new(&self.clock, self.patience);
-        effort.retry(|error: &SendError| error.retry(call.is_repeatable), || self.try_once(call)).await
+    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
+        let retry = |error: &CallError| error.retry(call.is_repeatable);
+        self.api.effort().retry(retry, || self.try_once(call)).await
     }
 
-    async fn try_once<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, SendError> {
-        self.invalid.check(call.name, call.is_of_bot, self.clock.now())?;
+    async fn try_once<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
+        self.invalid.check(call.name, call.is_of_bot, self.api.clock.now())?;
         let request = self.request(call)?;
-        let unavailable =
-            |error: reqwest::Error| SendError::Unavailable { method: call.name, source: error.into() };
-        let response = request.send().await.map_err(unavailable)?;
-        let status = response.status().as_u16();
-        let retry_after =
-            response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
-        let body = response.bytes().await.map_err(unavailable)?;
-        self.invalid.count(status, call.is_of_bot, self.clock.now());
-        let answer =
-            Answer { method: call.name, status, retry_after, body: &body, is_of_bot: call.is_of_bot };
-        answer.read()
+        let answer = send(request).await.map_err(CallError::unavailable(PLATFORM, call.name))?;
+        self.invalid.count(answer.status, call.is_of_bot, self.api.clock.now());
+        answer::read(&answer, call)
     }
 
-    fn request(&self, call: &Call<'_>) -> Result<RequestBuilder, SendError> {
+    fn request(&self, call: &Call<'_>) -> Result<RequestBuilder, CallError> {
         const AGENT: &str = concat!("DiscordBot (annals, ", env!("CARGO_PKG_VERSION"), ")");
-        let no_connection =
-            |error| SendError::Unavailable { method: call.name, source: Outage::Connection(error) };
-        let client = self.http.client().map_err(no_connection)?;
-        let mut request = client.request(call.method.clone(), call.url.clone()).header(USER_AGENT, AGENT);
+        let request = self.api.request(call.method.clone(), call.url.clone());
+        let request = request.map_err(CallError::unavailable(PLATFORM, call.name))?;
+        let mut request = request.header(USER_AGENT, AGENT);
         if call.is_of_bot {
-            let token = self.bot_token.as_ref().ok_or(SendError::NoBot)?;
+            let Some(token) = &self.bot_token else { return Err(no_bot()) };
             request = request.header(AUTHORIZATION, format!("Bot {}", token.expose_secret()));
         }
         Ok(match (call.body, call.file) {
@@ -219,9 +179,9 @@ impl Client {
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The base may contain a password.
-        f.debug_struct("Client").finish_non_exhaustive()
-    }
+/// Returns the error of a call that needs the bot's token, if that is not set.
+fn no_bot() -> CallError {
+    const REASON: &str =
+        "DISCORD_BOT_TOKEN is not set, which is needed after the 15 minutes of a command, and for messages";
+    CallError::Refused { status: 401, code: 0, reason: REASON.to_owned() }
 }

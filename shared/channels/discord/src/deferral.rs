@@ -13,11 +13,12 @@
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{Deferral, Response};
+use async_trait::async_trait;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::buttons::Incoming;
-use crate::client::{Client, SendError};
+use crate::client::{CallError, Client};
 use crate::render::without_previews;
 use crate::{interaction, respond};
 
@@ -56,7 +57,7 @@ impl Interaction {
     }
 
     /// Sends the response that follows. Does nothing if it says that an answer follows, which the agent sends.
-    async fn send(&self, response: &Value) -> Result<(), SendError> {
+    async fn send(&self, response: &Value) -> Result<(), CallError> {
         let (kind, mut data) = (response["type"].as_i64(), response["data"].clone());
         match kind {
             Some(MESSAGE) if self.is_press => {
@@ -76,6 +77,7 @@ impl Interaction {
     }
 }
 
+#[async_trait]
 impl Deferral for Interaction {
     async fn defer(&self) -> bool {
         let path = ["interactions", &self.id, &self.token, "callback"];

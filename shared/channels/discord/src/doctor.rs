@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use annals_channel::finding::{Finding, Words};
 use annals_channel::settings::{GroupActivation, Settings};
+use annals_channel::setup::command;
+use annals_channel::words;
 use annals_core::language::Language;
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
 
-use crate::client::{Application, Client, SendError};
+use crate::client::{Application, CallError, Client};
 use crate::commands::commands;
 use crate::settings::DiscordConfig;
 use crate::setup::{self, Problem};
@@ -23,13 +25,18 @@ pub(super) async fn check(
     settings: Option<&Settings>,
     clock: &Clock,
 ) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::none("discord", Words::NotSetUp)] };
+    let Some(config) = config else { return vec![Finding::not_set_up("discord")] };
     if config.bot_token.is_none() {
-        return vec![Finding::warning("discord app", Words::DiscordNoToken)];
+        let words = words!(
+            "DISCORD_BOT_TOKEN is not set: the bot answers commands alone, each for 15 minutes, and nothing can be checked \
+             at Discord",
+            "未设置 DISCORD_BOT_TOKEN：机器人只回答命令，每个命令 15 分钟内有效，也无法向 Discord 核对任何内容"
+        );
+        return vec![Finding::warning("discord app", words)];
     }
     let client = match Client::new(config, clock.clone()) {
         Ok(client) => client.with_patience(PATIENCE),
-        Err(error) => return vec![Finding::fault("discord app", Words::Error(chain(&error)))],
+        Err(error) => return vec![Finding::fault("discord app", chain(&error))],
     };
     let application = match client.application().await {
         Ok(application) => application,
@@ -37,8 +44,8 @@ pub(super) async fn check(
     };
     let name = format!("{} ({})", application.name, application.id);
     let mut findings = vec![match setup::mismatch(&application, config) {
-        None => Finding::ok("discord app", Words::Value(name)),
-        Some(problem) => Finding::fault("discord app", words(problem, String::new())),
+        None => Finding::ok("discord app", name),
+        Some(problem) => Finding::fault("discord app", words(problem, "")),
     }];
     findings.push(address(&application).await);
     findings.push(match client.command_names().await {
@@ -49,40 +56,68 @@ pub(super) async fn check(
     findings
 }
 
-fn refused(error: &SendError) -> Words {
+fn refused(error: &CallError) -> Words {
     match error {
-        SendError::Unavailable { .. } | SendError::Unreadable { .. } => {
-            Words::DiscordFailed { error: chain(error) }
+        CallError::Unavailable { .. } | CallError::Unreadable { .. } => {
+            let error = chain(error);
+            words!(
+                "{error}; check DISCORD_API_BASE and the network",
+                "{error}；请检查 DISCORD_API_BASE 和网络"
+            )
         }
-        error => Words::Error(chain(error)),
+        error => chain(error).into(),
     }
 }
 
 /// Returns the words for a problem of the settings, or of the address `url`.
-fn words(problem: Problem, url: String) -> Words {
+fn words(problem: Problem, url: &str) -> Words {
     match problem {
-        Problem::OtherApplication { of_token, set } => Words::DiscordOtherApplication { of_token, set },
-        Problem::OtherKey => Words::DiscordOtherKey,
-        Problem::Unreachable(why) => Words::DiscordUnreachable { url, why },
-        Problem::NotThere => Words::DiscordNotThere { url },
-        Problem::Status(status) => Words::DiscordStatus { url, status },
+        Problem::OtherApplication { of_token, set } => words!(
+            "DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}",
+            "DISCORD_BOT_TOKEN 属于应用 {of_token}，而 DISCORD_APPLICATION_ID 是 {set}"
+        ),
+        Problem::OtherKey => words!(
+            "DISCORD_PUBLIC_KEY is not the application's public key",
+            "DISCORD_PUBLIC_KEY 不是该应用的公钥"
+        ),
+        Problem::Unreachable(why) => {
+            let zh = why.zh();
+            words!("{url}: {why}", "{url}：{zh}")
+        }
+        Problem::NotThere => words!(
+            "{url}: the program there was started without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY, or its tunnel does \
+             not rewrite the Host header",
+            "{url}：该处的程序启动时没有 DISCORD_APPLICATION_ID 和 DISCORD_PUBLIC_KEY，或它的隧道没有改写 Host 头"
+        ),
+        Problem::Status(status) => words!(
+            "{url}: it answers {status} to a call without a signature; Annals answers 401",
+            "{url}：对没有签名的请求应答 {status}，Annals 会应答 401"
+        ),
     }
 }
 
 async fn address(application: &Application) -> Finding {
     const CHECK: &str = "discord address";
+    let command = command("discord");
     let Some(url) = application.interactions_endpoint_url.as_deref() else {
-        return Finding::fault(CHECK, Words::DiscordNoAddress);
+        let words = words!("none is set for interactions: {command}", "没有设置交互地址：{command}");
+        return Finding::fault(CHECK, words);
     };
-    let Ok(parsed) = Url::parse(url) else { return Finding::fault(CHECK, Words::DiscordNoUrl) };
+    let Ok(parsed) = Url::parse(url) else {
+        return Finding::fault(CHECK, words!("is not a URL: {command}", "不是 URL：{command}"));
+    };
     let shown = shown_url(url);
     match setup::probe(&parsed).await {
-        Err(error) => Finding::fault(CHECK, Words::Error(format!("{shown}: {error}"))),
-        Ok(Some(problem)) => Finding::fault(CHECK, words(problem, shown)),
-        Ok(None) if application.event_webhooks_url.as_deref() != Some(url) => {
-            Finding::warning(CHECK, Words::DiscordNoEvents { url: shown })
-        }
-        Ok(None) => Finding::ok(CHECK, Words::Value(shown)),
+        Err(error) => Finding::fault(CHECK, format!("{shown}: {error}")),
+        Ok(Some(problem)) => Finding::fault(CHECK, words(problem, &shown)),
+        Ok(None) if application.event_webhooks_url.as_deref() != Some(url) => Finding::warning(
+            CHECK,
+            words!(
+                "{shown}; webhook events do not come there, so that it is not known who removes the app: {command}",
+                "{shown}；webhook 事件不发往此处，因此不知道谁移除了应用：{command}"
+            ),
+        ),
+        Ok(None) => Finding::ok(CHECK, shown),
     }
 }
 
@@ -94,13 +129,24 @@ fn registered(names: &[String], language: Option<Language>) -> Finding {
         .filter(|name| !names.iter().any(|known| known == name))
         .map(str::to_owned)
         .collect();
-    let bad = Words::DiscordMissing { commands: missing.join(", ") };
-    Finding::of(CHECK, missing.is_empty(), Words::DiscordCommands(names.len()), bad)
+    let (count, unknown, command) = (names.len(), missing.join(", "), command("discord"));
+    let bad = words!("Discord does not know {unknown}: {command}", "Discord 没有 {unknown}：{command}");
+    Finding::of(CHECK, missing.is_empty(), words!("{count} registered", "已注册 {count} 个"), bad)
 }
 
 fn intent(application: &Application, settings: Option<&Settings>) -> Finding {
     let is_always = settings.is_some_and(|settings| settings.group_activation == GroupActivation::Always);
     let sees_all = application.has_message_content();
-    let good = if sees_all { Words::DiscordAllContent } else { Words::DiscordOwnContent };
-    Finding::of("discord intent", !is_always || sees_all, good, Words::DiscordWithheld)
+    let good = if sees_all {
+        words!("the content of all messages", "所有消息的内容")
+    } else {
+        words!("mentions, replies to the bot and direct messages", "提及、对机器人的回复和私信")
+    };
+    let bad = words!(
+        "GROUP_ACTIVATION=always, but Discord withholds the text of messages that do not mention the bot: turn on the \
+         Message Content intent, on the page Bot of the application in the developer portal",
+        "GROUP_ACTIVATION=always，但 Discord 不提供未提及机器人的消息文本：请在开发者门户中该应用的 Bot 页面开启 Message \
+         Content intent"
+    );
+    Finding::of("discord intent", !is_always || sees_all, good, bad)
 }

@@ -1,4 +1,4 @@
-//! Discord in the local program: [`Local`].
+//! Discord with its settings, as every program opens it, and its commands for operators: [`Local`].
 
 use annals_channel::finding::Finding;
 use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
@@ -18,18 +18,19 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::bot::Bot;
+use crate::client::{BOT_RATE_LIMIT, CHANNEL_RATE_LIMIT, Client};
 use crate::settings::{APPLICATION_ID, BOT_TOKEN, DiscordConfig, PUBLIC_KEY};
 use crate::snowflake;
 use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use crate::webhook::{DiscordWebhook, WEBHOOK_PATIENCE};
-use crate::{doctor, platform, setup};
+use crate::{doctor, setup};
 
 /// Text from which the development key pair is made, if no platform is set up.
 const DEV_KEY: &str = "dev-discord-key";
 /// Application if Discord is not set up.
 const LOCAL_APPLICATION: &str = "1000000000000000000";
 
-/// Discord in the local program.
+/// Discord, with its settings if it is set up.
 #[derive(Clone, Debug)]
 pub struct Local(Option<DiscordConfig>);
 
@@ -63,6 +64,7 @@ impl Local {
 
 impl LocalChannel for Local {
     type Webhook = DiscordWebhook;
+    type Client = Client;
 
     fn about() -> &'static About {
         &About {
@@ -82,18 +84,17 @@ impl LocalChannel for Local {
         &self,
         key: Option<&SecretString>,
         settings: &Settings,
-        delivery: &DeliveryConfig,
+        delivery: Option<&DeliveryConfig>,
         clock: &Clock,
-    ) -> Result<Opened<DiscordWebhook>, Failure> {
+    ) -> Result<Opened<Self>, Failure> {
         let (bot, clients) = match &self.0 {
             None => (Bot { id: LOCAL_APPLICATION.to_owned() }, None),
             Some(config) => {
-                let client = platform::client(config, *delivery, clock)?;
+                let limit = DeliveryConfig::limit(delivery, BOT_RATE_LIMIT, CHANNEL_RATE_LIMIT);
+                let client = Client::new(config, clock.clone())?.with_rate_limit(limit);
                 let patient = client.clone().with_patience(WEBHOOK_PATIENCE);
-                let clients = Clients {
-                    agent: Registered::new(Channel::Discord, client),
-                    webhook: Registered::new(Channel::Discord, patient.clone()),
-                };
+                let agent = Registered::new(Channel::Discord, client);
+                let clients = Clients { agent, webhook: patient.clone() };
                 (config.bot.clone(), Some((clients, patient)))
             }
         };

@@ -8,17 +8,15 @@
 //!
 //! Source: [message create](https://discord.com/developers/docs/events/gateway-events#message-create).
 
-use std::time::Duration;
-
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::Refusal;
+use annals_channel::webhook::{Places, Refusal};
 use annals_core::command::Command;
 use annals_core::draft::{Asks, Draft};
 use annals_core::message::Part;
 use annals_core::metadata::ChatType;
 use annals_core::record::Kind;
-use annals_core::sort_key::{MessageId, Timestamp};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde_json::{Value, json};
 
 use crate::bot::Bot;
@@ -26,7 +24,7 @@ use crate::buttons::Incoming;
 use crate::content::{Content, named};
 use crate::gate;
 use crate::metadata::{self, Ids, Sender};
-use crate::place::Window;
+use crate::place::{Window, chats_of_guild};
 use crate::snowflake;
 
 /// Dispatches of the gateway that are read.
@@ -47,7 +45,7 @@ pub(super) fn parse(
         // Discord adds the previews of links in this way, too.
         EDITED if !message.has("edited_timestamp") => Err("not edited by a person".into()),
         EDITED => said(message, true, bot, settings),
-        DELETED => deleted(message),
+        DELETED => deleted(message, settings),
         _ => Err("holds no message of a chat".into()),
     }
 }
@@ -142,18 +140,25 @@ fn reply_to(message: JsonView<'_>, chat_type: ChatType) -> Option<Value> {
     Some(reply)
 }
 
-/// Returns the withdrawal of a message. Its window is written as `<guildId>/<channelId>`, or `<channelId>` for direct messages.
-fn deleted(message: JsonView<'_>) -> Result<Incoming, Refusal> {
+/// Returns the withdrawal of a message, which has no time of its own. Its places have no chat if it was in direct messages:
+/// see [`deleted_in_direct_messages`].
+fn deleted(message: JsonView<'_>, settings: &Settings) -> Result<Incoming, Refusal> {
     let id = message.id("id").ok_or("the message has no id")?;
     let channel_id = message.id("channel_id").ok_or("the message has no channel")?;
-    let chat_id = match message.id("guild_id") {
-        Some(guild_id) => format!("{guild_id}/{channel_id}"),
-        None => channel_id.to_owned(),
-    };
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
-    // The event has no time of its own.
-    let at = snowflake::time_of(id).unwrap_or(Timestamp::MIN).plus(Duration::from_millis(1));
-    Ok(Incoming::Withdrawal { chat_id, message_id, at })
+    let chats = match message.id("guild_id") {
+        Some(guild_id) => chats_of_guild(guild_id, channel_id, settings)?.into(),
+        None => Vec::new(),
+    };
+    let exact = snowflake::time_of(id).map(|ts| (SortKey::message(ts, &message_id), chats));
+    let places = Places { exact, window: None };
+    Ok(Incoming::Withdrawal { message_id, places, at: None, words: "[message deleted]" })
+}
+
+/// Returns the channel of a message that was deleted in direct messages. The event does not tell with whom they are.
+pub(super) fn deleted_in_direct_messages(event: &Value) -> Option<&str> {
+    let message = event.get("d").and_then(JsonView::of)?;
+    message.id("channel_id").filter(|_| event["t"] == DELETED && message.id("guild_id").is_none())
 }
 
 /// Parses a time such as `2026-01-05T00:49:57.143000+00:00`.

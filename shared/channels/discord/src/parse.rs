@@ -5,7 +5,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{Events, ParseError, Refusal, Response};
+use annals_channel::webhook::{Events, ReadError, Refusal, Response};
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
 use serde_json::Value;
@@ -23,8 +23,8 @@ const AUTHORIZED: &str = "APPLICATION_AUTHORIZED";
 const DEAUTHORIZED: &str = "APPLICATION_DEAUTHORIZED";
 
 /// Parses a call. There is one event, since Discord sends one per call.
-pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pressed>, ParseError> {
-    let view = JsonView::of(call).ok_or(ParseError::NotAnObject)?;
+pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pressed>, ReadError> {
+    let view = JsonView::of(call).ok_or(ReadError::NotAnEvent)?;
     let (kind, parsed, response) = if let Some(kind) = view.text("t") {
         let message = view.object("d").ok_or(Refusal::Ignored("the dispatch has no data"));
         let parsed = message.and_then(|message| message::parse(kind, message, bot, settings));

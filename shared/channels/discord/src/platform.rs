@@ -1,88 +1,74 @@
 //! The client as a [`Platform`].
 
-use std::error::Error;
-
-use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
+use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, SendStep};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Platform, Registered, Sign};
+use annals_channel::platform::{Platform, Sign, Typing};
 use annals_channel::rate_limit::RateLimit;
-use annals_channel::settings::DeliveryConfig;
 use annals_core::message::{Part, PartView};
-use annals_core::record::{Channel, Record};
-use annals_core::settings::{ConfigError, Env};
-use annals_io::clock::Clock;
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use annals_core::record::Record;
+use async_trait::async_trait;
 
 use crate::address::Address;
 use crate::buttons::rows;
-use crate::client::{BOT_RATE_LIMIT, CHANNEL_RATE_LIMIT, Client, Message, nonce};
+use crate::client::{CHANNEL_RATE_LIMIT, Client, Message, nonce};
 use crate::render;
-use crate::settings::DiscordConfig;
 
 /// Maximum number of messages of one answer to an interaction of an app that is installed for the user alone. Discord takes five
 /// follow-ups, and the first message is one too if the answer is continued, or what it would replace was deleted.
 const MAX_OF_USER_APP: usize = 5;
 
-/// Creates the client that sends replies; `None` if the channel is not set up.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
-pub fn from_env(
-    env: Env<'_>,
-    delivery: &DeliveryConfig,
-    clock: &Clock,
-) -> Result<Option<Registered>, Box<dyn Error + Send + Sync>> {
-    let Some(config) = DiscordConfig::from_env(env)? else { return Ok(None) };
-    Ok(Some(Registered::new(Channel::Discord, client(&config, *delivery, clock)?)))
-}
-
-/// Creates the client of the application of `config`.
-pub(crate) fn client(
-    config: &DiscordConfig,
-    delivery: DeliveryConfig,
-    clock: &Clock,
-) -> Result<Client, ConfigError> {
-    Ok(Client::new(config, clock.clone())?.with_rate_limit(delivery.share(BOT_RATE_LIMIT)))
-}
-
+#[async_trait]
 impl Platform for Client {
     fn rate_limit(&self, _to: &Record) -> Option<RateLimit> {
         Some(CHANNEL_RATE_LIMIT)
     }
 
-    fn send<'a, 'p: 'a>(
-        &'a self,
-        reply: OutgoingReply<'a>,
+    async fn send(
+        &self,
+        reply: OutgoingReply<'_>,
         sent: usize,
-        progress: &'a Progress<'p>,
-    ) -> BoxFuture<'a, Result<(), DeliveryError>> {
-        send(self, reply, sent, progress).boxed()
-    }
-
-    fn fetch<'a>(&'a self, part: &'a Part, limit: usize) -> BoxFuture<'a, Result<Vec<u8>, FileError>> {
-        async move {
-            let PartView::File { url, .. } = part.view() else { return Err(FileError::NoChannel) };
-            let path = url.strip_prefix("discord:").ok_or(FileError::NoChannel)?;
-            let discord = part.as_map().get("providerMetadata").and_then(|provider| provider.get("discord"));
-            let whole = discord.and_then(|discord| discord.get("url")?.as_str());
-            self.attachment(whole, path, limit).await
+        progress: &Progress<'_>,
+    ) -> Result<(), DeliveryError> {
+        let nowhere =
+            || DeliveryError::Refused { reason: "the answered message names no Discord channel".into() };
+        let address = Address::of(reply.to).ok_or_else(nowhere)?;
+        let mut pieces: Vec<String> = reply.texts().flat_map(render::chunks).collect();
+        let rest = if address.user_installed { rest(&mut pieces) } else { None };
+        let (components, id) = (rows(reply.requests), reply.id());
+        // The first answer to the interaction is already that with the question.
+        let is_continued = reply.key.is_later_form();
+        for (index, piece) in pieces.iter().enumerate().skip(sent) {
+            let is_last = index + 1 == pieces.len();
+            let message = Message {
+                content: piece,
+                file: rest.as_deref().filter(|_| is_last),
+                components: components.as_ref().filter(|_| is_last),
+                nonce: &nonce(&id, index),
+                is_first: index == 0 && !is_continued,
+            };
+            progress(SendStep::Next { piece: index, is_last }).await?;
+            self.send_message(&address, message).await?;
+            if !is_last {
+                progress(SendStep::Sent { pieces: index + 1 }).await?;
+            }
         }
-        .boxed()
+        Ok(())
     }
 
-    fn is_administrator<'a>(
-        &'a self,
-        chat_id: &'a str,
-        user_id: &'a str,
-    ) -> BoxFuture<'a, Result<bool, String>> {
-        async move { Client::is_administrator(self, chat_id, user_id).await.map_err(|error| error.to_string()) }
-            .boxed()
+    async fn fetch(&self, part: &Part, limit: usize) -> Result<Vec<u8>, FileError> {
+        let PartView::File { url, .. } = part.view() else { return Err(FileError::NoChannel) };
+        let path = url.strip_prefix("discord:").ok_or(FileError::NoChannel)?;
+        let discord = part.as_map().get("providerMetadata").and_then(|provider| provider.get("discord"));
+        let whole = discord.and_then(|discord| discord.get("url")?.as_str());
+        self.attachment(whole, path, limit).await
+    }
+
+    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, String> {
+        Client::is_administrator(self, chat_id, user_id).await.map_err(|error| error.to_string())
     }
 
     /// `None`: interactions carry the name of the channel.
-    fn chat_title<'a>(&'a self, _to: &'a Record) -> Option<BoxFuture<'a, Result<Option<String>, String>>> {
+    async fn chat_title(&self, _to: &Record) -> Option<Result<Option<String>, String>> {
         None
     }
 
@@ -91,73 +77,23 @@ impl Platform for Client {
         to.is_group()
     }
 
-    fn sign(&self) -> Sign {
-        Sign::Typing
-    }
-
-    /// Does nothing for an interaction, which shows that the bot is thinking.
-    fn show_typing<'a>(&'a self, to: &'a Record) -> BoxFuture<'a, ()> {
-        async move {
-            let Some(address) = Address::of(to).filter(|address| address.token.is_none()) else { return };
-            if !self.has_bot() {
-                return;
-            }
-            if let Err(error) = self.send_typing(&address.channel_id).await {
-                tracing::debug!(%error, "failed to show the typing indicator");
-            }
-        }
-        .boxed()
-    }
-
-    fn takes_drafts(&self, _to: &Record) -> bool {
-        false
-    }
-
-    fn show_draft<'a>(&'a self, _to: &'a Record, _markdown: &'a str) -> BoxFuture<'a, Drafted> {
-        async { Drafted::Never }.boxed()
-    }
-
-    /// Does nothing: there is the typing indicator.
-    fn add_reaction<'a>(&'a self, _to: &'a Record) -> BoxFuture<'a, Option<String>> {
-        async { None }.boxed()
-    }
-
-    /// Does nothing, as there are no reactions.
-    fn remove_reaction<'a>(&'a self, _to: &'a Record, _id: &'a str) -> BoxFuture<'a, ()> {
-        async {}.boxed()
+    fn sign(&self, _to: &Record) -> Sign<'_> {
+        Sign::Typing(self)
     }
 }
 
-async fn send(
-    client: &Client,
-    reply: OutgoingReply<'_>,
-    sent: usize,
-    progress: &Progress<'_>,
-) -> Result<(), DeliveryError> {
-    let nowhere =
-        || DeliveryError::Refused { reason: "the answered message names no Discord channel".into() };
-    let address = Address::of(reply.to).ok_or_else(nowhere)?;
-    let mut pieces: Vec<String> = reply.texts().flat_map(render::chunks).collect();
-    let rest = if address.user_installed { rest(&mut pieces) } else { None };
-    let (components, id) = (rows(reply.requests), reply.id());
-    // The first answer to the interaction is already that with the question.
-    let is_continued = reply.key.is_later_form();
-    for (index, piece) in pieces.iter().enumerate().skip(sent) {
-        let is_last = index + 1 == pieces.len();
-        let message = Message {
-            content: piece,
-            file: rest.as_deref().filter(|_| is_last),
-            components: components.as_ref().filter(|_| is_last),
-            nonce: &nonce(&id, index),
-            is_first: index == 0 && !is_continued,
-        };
-        progress(SendStep::Next { piece: index, is_last }).await?;
-        client.send_message(&address, message).await?;
-        if !is_last {
-            progress(SendStep::Sent { pieces: index + 1 }).await?;
+#[async_trait]
+impl Typing for Client {
+    /// Does nothing for an interaction, which shows that the bot is thinking.
+    async fn show_typing(&self, to: &Record) {
+        let Some(address) = Address::of(to).filter(|address| address.token.is_none()) else { return };
+        if !self.has_bot() {
+            return;
+        }
+        if let Err(error) = self.send_typing(&address.channel_id).await {
+            tracing::debug!(%error, "failed to show the typing indicator");
         }
     }
-    Ok(())
 }
 
 /// Takes those of `pieces` that are too many for follow-ups, and returns them as the text of a file. A short message to which

@@ -6,12 +6,12 @@
 //! 4. Registers the commands.
 
 use annals_channel::settings::language;
-use annals_channel::setup::{Failure, Setup, SetupCommand, Unreachable, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, Unreachable, prober};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
 use reqwest::{StatusCode, Url};
 
-use crate::client::{Application, Client, Endpoints};
+use crate::client::{Application, Client};
 use crate::commands::commands;
 use crate::settings::{APPLICATION_ID, BOT_TOKEN, DiscordConfig, PUBLIC_KEY};
 
@@ -49,7 +49,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
         )
         .into());
     }
-    let set = client.set_endpoints(&Endpoints { url: url.as_str() }).await.map_err(|error| {
+    let set = client.set_endpoints(url.as_str()).await.map_err(|error| {
         format!(
             "{}\n\nDiscord checks the address when it is set: the program there must have this DISCORD_PUBLIC_KEY.",
             chain(&error)
@@ -114,7 +114,7 @@ pub(super) async fn probe(url: &Url) -> Result<Option<Problem>, Failure> {
     let request = prober()?.post(url.clone()).header("Content-Type", "application/json").body("{}");
     let answer = match request.send().await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(Problem::Unreachable(unreachable(&error)))),
+        Err(error) => return Ok(Some(Problem::Unreachable(error.into()))),
     };
     Ok(match answer.status() {
         StatusCode::UNAUTHORIZED => None,

@@ -1,6 +1,5 @@
-//! Tests of [`parse`]: `rules` by rule, `fixtures` with whole payloads, `properties` with random JSON.
+//! Tests of [`parse`]: `rules` by rule, `fixtures` with whole payloads.
 
-use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::testing::{draft_of, settings, shown};
 use annals_channel::webhook::{Events, Response};
 use annals_core::draft::Draft;
@@ -14,7 +13,6 @@ use super::buttons::Pressed;
 use super::parse::parse;
 
 mod fixtures;
-mod properties;
 mod rules;
 
 fn bot() -> Bot {
@@ -56,14 +54,10 @@ fn events(call: &Value) -> Events<Pressed> {
     parse(call, &bot(), &settings()).unwrap()
 }
 
-fn incoming_under(call: &Value, settings: &Settings) -> Incoming {
-    let mut events = parse(call, &bot(), settings).unwrap();
-    assert_eq!(events.incoming.len(), 1, "{call}");
-    events.incoming.remove(0)
-}
-
 fn incoming(call: &Value) -> Incoming {
-    incoming_under(call, &settings())
+    let mut incoming = events(call).incoming;
+    assert_eq!(incoming.len(), 1, "{call}");
+    incoming.remove(0)
 }
 
 fn draft(call: &Value) -> Draft {

@@ -7,35 +7,30 @@
 //! Source: <https://discord.com/developers/docs/interactions/overview>.
 
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Events, MAX_BODY_BYTES, ParseError, Patience, Places, Press, ReadError, Response,
-    Unverified, Verified, Webhook, withdrawn,
+    ApprovalResult, Events, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response, Unverified,
+    Verified, Webhook,
 };
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
-use annals_core::record::{Channel, Record};
-use annals_core::settings::{ConfigError, Env};
-use annals_core::sort_key::{MessageId, SortKey, Timestamp};
-use annals_io::clock::Clock;
+use annals_core::record::Channel;
+use annals_core::sort_key::Timestamp;
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::bot::Bot;
-use crate::buttons::Pressed;
-use crate::client::{CHANNEL_RATE_LIMIT, Client, SendError};
+use crate::buttons::{Incoming, Pressed};
+use crate::client::{CallError, Client};
 use crate::deferral::Interaction;
 use crate::parse::{is_webhook_event, parse};
-use crate::place::chats_of_guild;
-use crate::settings::{APPLICATION_ID, DiscordConfig};
 use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
-use crate::{message, respond, snowflake};
+use crate::{message, respond};
 
 /// Longest wait for Discord's rate limit while a call waits for its response.
 pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
@@ -95,27 +90,20 @@ impl DiscordWebhook {
         }
     }
 
-    /// Returns the chats that the window of a withdrawal may be: see `message.rs`.
-    async fn chats(&self, window: &str) -> Result<Vec<ChatKey>, ReadError> {
-        let wrong = |error: annals_core::chat_key::KeyError| ReadError::Settings(error.to_string());
-        if let Some((guild_id, channel_id)) = window.split_once('/') {
-            return Ok(chats_of_guild(guild_id, channel_id, &self.settings).map_err(wrong)?.into());
-        }
-        let Some(client) = self.bot_client() else { return Ok(Vec::new()) };
-        match client.channel(window).await {
-            Ok(channel) => match channel.recipient() {
-                Some(user_id) => Ok(vec![ChatKey::direct(&self.settings.agent_id, user_id).map_err(wrong)?]),
-                None => Ok(Vec::new()),
-            },
-            Err(error) if SendError::is_permanent(&error) => Ok(Vec::new()),
-            Err(error) => Err(ReadError::Platform(error.to_string())),
-        }
+    /// Returns the chat of the direct messages `channel_id`, if the bot can read with whom they are.
+    async fn direct(&self, channel_id: &str) -> Result<Option<ChatKey>, ReadError> {
+        let Some(client) = self.bot_client() else { return Ok(None) };
+        let channel = match client.channel(channel_id).await {
+            Err(error) if CallError::is_permanent(&error) => return Ok(None),
+            channel => channel.map_err(|error| ReadError::Platform(error.to_string()))?,
+        };
+        let chat = channel.recipient().map(|user_id| ChatKey::direct(&self.settings.agent_id, user_id));
+        chat.transpose().map_err(|error| ReadError::Settings(error.to_string()))
     }
 }
 
 impl Webhook for DiscordWebhook {
     type Button = Pressed;
-    type Deferral = Interaction;
 
     const CHANNEL: Channel = Channel::Discord;
     const PATH: &'static str = "/discord";
@@ -147,10 +135,17 @@ impl Webhook for DiscordWebhook {
 
     async fn read(&self, event: Value) -> Result<Events<Pressed>, ReadError> {
         let event = self.with_type(event).await?;
-        parse(&event, &self.bot, &self.settings).map_err(|error| match error {
-            ParseError::NotAnObject => ReadError::NotAnEvent,
-            error @ ParseError::AgentId(_) => ReadError::Settings(error.to_string()),
-        })
+        let mut events = parse(&event, &self.bot, &self.settings)?;
+        if let Some(channel_id) = message::deleted_in_direct_messages(&event) {
+            let direct = self.direct(channel_id).await?;
+            for incoming in &mut events.incoming {
+                if let Incoming::Withdrawal { places: Places { exact: Some((_, chats)), .. }, .. } = incoming
+                {
+                    chats.extend(direct.clone());
+                }
+            }
+        }
+        Ok(events)
     }
 
     /// Returns `draft`: calls are complete.
@@ -159,29 +154,15 @@ impl Webhook for DiscordWebhook {
     }
 
     /// Returns [`Patience::Unlimited`] for a call that is no interaction, and if there is no Discord to respond to.
-    fn patience(&self, event: &Value) -> Patience<Interaction> {
+    fn patience(&self, event: &Value) -> Patience {
         let interaction =
             self.client.as_ref().and_then(|client| Interaction::of(event, &self.settings, client));
-        interaction.map_or(Patience::Unlimited, Patience::Deferred)
+        interaction.map_or(Patience::Unlimited, |call| Patience::Deferred(Box::new(call)))
     }
 
     /// Returns false: the gateway tells of a deletion after the message.
     async fn is_withdrawn(&self, _draft: &Draft, _now: Timestamp) -> bool {
         false
-    }
-
-    async fn places(&self, chat_id: &str, message_id: &MessageId) -> Result<Places, ReadError> {
-        let Some(ts) = snowflake::time_of(message_id.as_str()) else {
-            return Ok(Places { exact: None, window: None });
-        };
-        let chats = self.chats(chat_id).await?;
-        Ok(Places { exact: Some((SortKey::message(ts, message_id), chats)), window: None })
-    }
-
-    /// The form follows all others, since the event has no time.
-    fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft> {
-        let form_ts = record.form_ts().map_or(at, |form| form.plus(Duration::from_millis(1)).max(at));
-        withdrawn(record, form_ts, "[message deleted]")
     }
 
     async fn respond_to_press(&self, press: &Press<Pressed>, result: &ApprovalResult) -> Option<Response> {
@@ -192,23 +173,4 @@ impl Webhook for DiscordWebhook {
     fn respond_to_command(&self, command: &Command, draft: &Draft, confirmation: &str) -> Option<Response> {
         draft.reply_token.as_ref().map(|_| respond::to_command(command, confirmation))
     }
-}
-
-/// Creates the webhook of the deployed function, and the client that asks for administrators.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
-pub fn from_env(
-    env: Env<'_>,
-    settings: &Settings,
-    clock: &Clock,
-) -> Result<(DiscordWebhook, Client), Box<dyn Error + Send + Sync>> {
-    let config =
-        DiscordConfig::from_env(env)?.ok_or_else(|| ConfigError::new(APPLICATION_ID, "is not set"))?;
-    let client = Client::new(&config, clock.clone())?
-        .with_patience(WEBHOOK_PATIENCE)
-        .with_rate_limit(Some(CHANNEL_RATE_LIMIT));
-    let webhook = DiscordWebhook::new(settings.clone(), config.public_key, config.bot, Some(client.clone()));
-    Ok((webhook, client))
 }

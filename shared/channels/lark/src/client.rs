@@ -22,39 +22,36 @@
 
 mod answer;
 mod code;
-mod error;
 mod file;
 mod reaction;
 mod target;
 #[cfg(test)]
 mod tests;
 mod token;
-mod wire;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use reqwest::{Method, RequestBuilder, Url};
+use reqwest::{Method, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub use self::error::SendError;
 pub use self::target::uuid;
 use self::target::{Piece, Target};
 use self::token::Tokens;
-use self::wire::Wire;
 use super::address::Address;
-use super::render::{Chunk, Content};
-use annals_channel::client::Effort;
-use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
+use super::render::Chunk;
+pub use annals_channel::client::CallError;
+use annals_channel::client::{Api, Effort, connect, send};
+use annals_channel::rate_limit::RateLimit;
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
+use annals_io::connection::Connection;
 
 /// Rate limit of an app over all chats: 50 messages per second, and 1000 per minute.
 ///
@@ -62,23 +59,29 @@ use annals_io::clock::Clock;
 pub const APP_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(3));
 /// Rate limit of one person, or of a group over all its bots.
 pub const CHAT_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(1));
-/// Total time that one call waits for rate limits, unless set by [`Client::with_patience`].
-pub const PATIENCE: Duration = Duration::from_mins(1);
+const PLATFORM: &str = "Lark";
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// `emoji_type` of the reaction that shows that an answer is being made, as in Lark's own plugins for agents.
 pub const TYPING: &str = "Typing";
 /// Maximum number of messages per page.
 const PAGE_SIZE: usize = 50;
 
 /// Client of the Open API for one app. Clones share its connections and its token.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    wire: Wire,
+    api: Api,
     tokens: Arc<Tokens>,
-    clock: Clock,
-    patience: Duration,
     /// True after Lark refused a reaction because the app lacks the permission.
     may_not_react: Arc<AtomicBool>,
-    share: Option<SharedRateLimit>,
+}
+
+/// A request, which can be made again.
+struct Call<'a> {
+    /// Name of the API method, for errors.
+    name: &'static str,
+    method: Method,
+    url: Url,
+    body: Option<&'a Value>,
 }
 
 /// Answer of `bot/v3/info`: the bot itself.
@@ -100,51 +103,39 @@ impl Client {
         app_secret: SecretString,
         clock: Clock,
     ) -> Result<Self, ConfigError> {
-        let is_base = |url: &Url| {
-            matches!(url.scheme(), "http" | "https") && !url.cannot_be_a_base() && url.query().is_none()
-        };
-        let base = Url::parse(api_base).ok().filter(is_base);
-        let base = base.ok_or(ConfigError::new("LARK_API_BASE", "is not an http or https address"))?;
-        let tokens = Arc::new(Tokens::new(app_id, app_secret, clock.clone()));
-        let may_not_react = Arc::default();
-        Ok(Self { wire: Wire::new(base), tokens, clock, patience: PATIENCE, may_not_react, share: None })
+        let http = Connection::new(|| connect(REQUEST_TIMEOUT));
+        let api = Api::new("LARK_API_BASE", api_base, http, clock)?;
+        let tokens = Arc::new(Tokens::new(app_id, app_secret));
+        Ok(Self { api, tokens, may_not_react: Arc::default() })
     }
 
-    /// Sets the total time that one call waits for rate limits.
+    /// See [`Api::with_patience`].
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { api: self.api.with_patience(patience), ..self }
     }
 
-    /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
-    /// allows, the call fails with [`SendError::RateLimited`].
+    /// See [`Api::with_rate_limit`].
     #[must_use]
-    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
-        self.share = rate_limit.map(SharedRateLimit::new);
-        self
+    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
+        Self { api: self.api.with_rate_limit(rate_limit), ..self }
     }
 
     /// Fetches the bot's own ids.
-    pub async fn bot_info(&self) -> Result<BotInfo, SendError> {
-        const METHOD: &str = "bot/v3/info";
+    pub async fn bot_info(&self) -> Result<BotInfo, CallError> {
         #[derive(Deserialize)]
         struct Info {
             bot: BotInfo,
         }
-        let url = self.wire.url(&["bot", "v3", "info"]);
-        let request = self.wire.request(METHOD, Method::GET, url)?;
-        let info: Info = self.call(METHOD, &request, &mut self.effort()).await?;
+        let info: Info = self.get("bot/v3/info", self.url(&["bot", "v3", "info"])).await?;
         Ok(info.bot)
     }
 
     /// Fetches a message. If it is a `merge_forward`, the messages that it forwards follow; their `upper_message_id`
     /// names the message that contains them.
-    pub async fn get_message(&self, message_id: &str) -> Result<Vec<Value>, SendError> {
-        const METHOD: &str = "im/v1/messages/:message_id";
-        let url = self.wire.url(&["im", "v1", "messages", message_id]);
-        let request = self.wire.request(METHOD, Method::GET, url)?;
-        let page: Data<Listed> = self.call(METHOD, &request, &mut self.effort()).await?;
+    pub async fn get_message(&self, message_id: &str) -> Result<Vec<Value>, CallError> {
+        let url = self.url(&["im", "v1", "messages", message_id]);
+        let page: Data<Listed> = self.get("im/v1/messages/:message_id", url).await?;
         Ok(page.data.items)
     }
 
@@ -155,14 +146,14 @@ impl Client {
         chat_id: &str,
         until: Option<Timestamp>,
         limit: usize,
-    ) -> Result<Vec<Value>, SendError> {
+    ) -> Result<Vec<Value>, CallError> {
         // Whole seconds; the end is included.
         let until = until.map(|until| (until.as_millis().saturating_add(999) / 1000).to_string());
         self.list("chat", chat_id, until.as_deref(), limit).await
     }
 
     /// Fetches the newest messages of a thread, at most `limit`, newest first. The API has no time filter for threads.
-    pub async fn list_thread(&self, thread_id: &str, limit: usize) -> Result<Vec<Value>, SendError> {
+    pub async fn list_thread(&self, thread_id: &str, limit: usize) -> Result<Vec<Value>, CallError> {
         self.list("thread", thread_id, None, limit).await
     }
 
@@ -172,20 +163,20 @@ impl Client {
         id: &str,
         until: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<Value>, SendError> {
-        let mut effort = self.effort();
+    ) -> Result<Vec<Value>, CallError> {
+        let mut effort = self.api.effort();
         let mut found: Vec<Value> = Vec::new();
         let mut page_token = Some(String::new());
         while let Some(token) = page_token.filter(|_| found.len() < limit) {
             let size = (limit - found.len()).min(PAGE_SIZE).to_string();
-            let mut url = self.wire.url(&["im", "v1", "messages"]);
+            let mut url = self.url(&["im", "v1", "messages"]);
             let given = [("container_id_type", kind), ("container_id", id), ("page_size", &size)];
             let sort = [("sort_type", "ByCreateTimeDesc")];
             let some = [("end_time", until), ("page_token", Some(token.as_str()).filter(|t| !t.is_empty()))];
             let some = some.into_iter().filter_map(|(name, value)| Some((name, value?)));
             url.query_pairs_mut().extend_pairs(given.into_iter().chain(sort).chain(some));
-            let request = self.wire.request("im/v1/messages", Method::GET, url)?;
-            let page: Data<Listed> = self.call("im/v1/messages", &request, &mut effort).await?;
+            let call = Call { name: "im/v1/messages", method: Method::GET, url, body: None };
+            let page: Data<Listed> = self.call(&call, &mut effort).await?;
             let Listed { items, has_more, page_token: next } = page.data;
             // An empty page ends the list even if it names a next page, so that the loop ends.
             page_token = next.filter(|next| has_more && !next.is_empty() && !items.is_empty());
@@ -193,18 +184,6 @@ impl Client {
         }
         found.truncate(limit);
         Ok(found)
-    }
-
-    /// Sends `content` as reply to the message of `address`, in its thread if it is in one, or to the chat if `address`
-    /// names no message. Returns the id of the new message.
-    pub async fn reply(&self, address: &Address, content: &Content, uuid: &str) -> Result<String, SendError> {
-        self.post(&Target::of(address), wire(content), uuid, &mut self.effort()).await
-    }
-
-    /// Sends `content` to the chat and returns the id of the message.
-    pub async fn send(&self, chat_id: &str, content: &Content, uuid: &str) -> Result<String, SendError> {
-        let target = Target { chat_id, message_id: None, in_thread: false };
-        self.post(&target, wire(content), uuid, &mut self.effort()).await
     }
 
     /// Sends chunk number `index` of the reply that is stored at `key` (chat and sort key), and returns the ids of the
@@ -220,8 +199,8 @@ impl Client {
         chunk: &Chunk,
         key: &str,
         index: usize,
-    ) -> Result<Vec<String>, SendError> {
-        let mut effort = self.effort();
+    ) -> Result<Vec<String>, CallError> {
+        let mut effort = self.api.effort();
         let mut target = Target::of(address);
         if index > 0 {
             target = target.after_the_first();
@@ -229,7 +208,9 @@ impl Client {
         let mut left = VecDeque::from([Piece { chunk: chunk.clone(), uuid: uuid(key, index) }]);
         let mut sent: Vec<String> = Vec::new();
         while let Some(piece) = left.pop_front() {
-            match self.post(&target, wire(&piece.chunk.primary()), &piece.uuid, &mut effort).await {
+            let content = piece.chunk.primary();
+            let content = (content.msg_type(), content.to_json());
+            match self.post(&target, content, &piece.uuid, &mut effort).await {
                 Ok(message_id) => {
                     sent.push(message_id);
                     target = target.after_the_first();
@@ -253,13 +234,13 @@ impl Client {
         card: &Value,
         key: &str,
         index: usize,
-    ) -> Result<String, SendError> {
+    ) -> Result<String, CallError> {
         let target = Target::of(address).after_the_first();
-        self.post(&target, ("interactive", card.to_string()), &uuid(key, index), &mut self.effort()).await
+        self.post(&target, ("interactive", card.to_string()), &uuid(key, index), &mut self.api.effort()).await
     }
 
     /// Returns true if `open_id` is the owner or a manager of the group `chat_id`.
-    pub async fn is_manager(&self, chat_id: &str, open_id: &str) -> Result<bool, SendError> {
+    pub async fn is_manager(&self, chat_id: &str, open_id: &str) -> Result<bool, CallError> {
         #[derive(Deserialize)]
         struct Group {
             owner_id: Option<String>,
@@ -272,7 +253,7 @@ impl Client {
     }
 
     /// Fetches the name of the group `chat_id`, if it has one.
-    pub async fn group_name(&self, chat_id: &str) -> Result<Option<String>, SendError> {
+    pub async fn group_name(&self, chat_id: &str) -> Result<Option<String>, CallError> {
         #[derive(Deserialize)]
         struct Group {
             name: Option<String>,
@@ -281,12 +262,10 @@ impl Client {
         Ok(group.data.name.filter(|name| !name.is_empty()))
     }
 
-    async fn group<T: DeserializeOwned>(&self, chat_id: &str) -> Result<Data<T>, SendError> {
-        const METHOD: &str = "im/v1/chats/:chat_id";
-        let mut url = self.wire.url(&["im", "v1", "chats", chat_id]);
+    async fn group<T: DeserializeOwned>(&self, chat_id: &str) -> Result<Data<T>, CallError> {
+        let mut url = self.url(&["im", "v1", "chats", chat_id]);
         url.query_pairs_mut().append_pair("user_id_type", "open_id");
-        let request = self.wire.request(METHOD, Method::GET, url)?;
-        self.call(METHOD, &request, &mut self.effort()).await
+        self.get("im/v1/chats/:chat_id", url).await
     }
 
     async fn post(
@@ -295,17 +274,16 @@ impl Client {
         (msg_type, content): (&str, String),
         uuid: &str,
         effort: &mut Effort,
-    ) -> Result<String, SendError> {
+    ) -> Result<String, CallError> {
         #[derive(Deserialize)]
         struct Posted {
             message_id: String,
         }
-        let slot = effort.wait_for_slot(self.share.as_ref()).await;
-        slot.map_err(|wait| SendError::RateLimited { retry_after: Some(wait) })?;
+        self.api.wait_for_slot(PLATFORM, effort).await?;
         let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
-        let mut url = self.wire.url(&["im", "v1", "messages"]);
-        let method = if let Some(message_id) = target.message_id {
-            url = self.wire.url(&["im", "v1", "messages", message_id, "reply"]);
+        let mut url = self.url(&["im", "v1", "messages"]);
+        let name = if let Some(message_id) = target.message_id {
+            url = self.url(&["im", "v1", "messages", message_id, "reply"]);
             body["reply_in_thread"] = target.in_thread.into();
             "im/v1/messages/:message_id/reply"
         } else {
@@ -313,67 +291,58 @@ impl Client {
             body["receive_id"] = target.chat_id.into();
             "im/v1/messages"
         };
-        let request = self.wire.request(method, Method::POST, url)?.json(&body);
-        let posted: Data<Posted> = self.call(method, &request, effort).await?;
+        let posted: Data<Posted> =
+            self.call(&Call { name, method: Method::POST, url, body: Some(&body) }, effort).await?;
         Ok(posted.data.message_id)
     }
 
-    fn effort(&self) -> Effort {
-        Effort::new(&self.clock, self.patience)
+    /// Returns the URL of `path` in the Open API. Each segment is escaped.
+    fn url(&self, path: &[&str]) -> Url {
+        self.api.url(&[&["open-apis"][..], path].concat())
     }
 
-    /// Sends a request, waits for rate limits, and retries requests without an answer.
-    async fn call<T: DeserializeOwned>(
-        &self,
-        method: &'static str,
-        request: &RequestBuilder,
-        effort: &mut Effort,
-    ) -> Result<T, SendError> {
-        effort.retry(SendError::retry, || self.with_token(method, request)).await
+    async fn get<T: DeserializeOwned>(&self, name: &'static str, url: Url) -> Result<T, CallError> {
+        self.call(&Call { name, method: Method::GET, url, body: None }, &mut self.api.effort()).await
     }
 
-    /// Sends a request with the app's token, and with a new one if Lark refuses that.
-    async fn with_token<T: DeserializeOwned>(
-        &self,
-        method: &'static str,
-        request: &RequestBuilder,
-    ) -> Result<T, SendError> {
-        let token = self.tokens.get(&self.wire, None).await?;
-        match self.ask(method, request, &token.value).await {
-            Err(error) if error.is_about_token() => {
-                let token = self.tokens.get(&self.wire, Some(token.serial)).await?;
-                self.ask(method, request, &token.value).await
+    /// Makes a request, waits for rate limits, and retries requests without an answer: they cannot deliver a message twice,
+    /// because of its `uuid`.
+    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>, effort: &mut Effort) -> Result<T, CallError> {
+        effort.retry(|error: &CallError| error.retry(true), || self.with_token(call)).await
+    }
+
+    /// Makes a request with the app's token, and with a new one if Lark refuses that.
+    async fn with_token<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
+        let token = self.tokens.get(self, None).await?;
+        match self.ask(call, Some(&token.value), &[]).await {
+            Err(CallError::Token { .. }) => {
+                let token = self.tokens.get(self, Some(token.serial)).await?;
+                self.ask(call, Some(&token.value), &[]).await
             }
             answer => answer,
         }
     }
 
+    /// Makes a request with this token, once. `secrets` are in its body.
     async fn ask<T: DeserializeOwned>(
         &self,
-        method: &'static str,
-        request: &RequestBuilder,
-        token: &SecretString,
-    ) -> Result<T, SendError> {
-        let token = token.expose_secret();
-        // Cannot happen: all bodies are in memory.
-        let Some(request) = request.try_clone() else {
-            let description = "the request cannot be sent again".to_owned();
-            return Err(SendError::Refused { method, code: 0, description });
-        };
-        self.wire.ask(method, request.bearer_auth(token), &[token]).await
+        call: &Call<'_>,
+        token: Option<&SecretString>,
+        secrets: &[&str],
+    ) -> Result<T, CallError> {
+        let unavailable = CallError::unavailable(PLATFORM, call.name);
+        let token = token.map(ExposeSecret::expose_secret);
+        let mut request = self.api.request(call.method.clone(), call.url.clone()).map_err(&unavailable)?;
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = call.body {
+            request = request.json(body);
+        }
+        let answer = send(request).await.map_err(unavailable)?;
+        let secrets: Vec<&str> = secrets.iter().copied().chain(token).collect();
+        answer::read(&answer, call.name, &secrets)
     }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `api_base` may contain a password.
-        f.debug_struct("Client").finish_non_exhaustive()
-    }
-}
-
-/// Returns `msg_type` and `content`.
-fn wire(content: &Content) -> (&'static str, String) {
-    (content.msg_type(), content.to_json())
 }
 
 #[derive(Deserialize)]

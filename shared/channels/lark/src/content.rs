@@ -48,9 +48,9 @@ impl Content {
 
 /// Returns the content of a message inside another as lines of text; files become a line with kind and name.
 pub(super) fn lines(message: &Message<'_>) -> String {
-    let line = |piece| match piece {
+    let line = |piece: Piece| match piece {
         Piece::Text(text) => message.mentions.named(&text),
-        Piece::File(file) => file.line(),
+        file @ Piece::File(_) => file.line(),
     };
     pieces(message).into_iter().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -130,11 +130,7 @@ fn file(body: JsonView<'_>, media_type: &'static str) -> Vec<Piece> {
 fn card(body: JsonView<'_>, mentions: &Mentions<'_>) -> Option<String> {
     let is_rich_text = body.list("elements").is_some_and(|rows| rows.iter().any(Value::is_array));
     let words = if is_rich_text {
-        let words = |piece| match piece {
-            Piece::Text(text) => text,
-            Piece::File(file) => file.line(),
-        };
-        rich_text::pieces(body.map(), mentions).into_iter().map(words).collect()
+        rich_text::pieces(body.map(), mentions).into_iter().map(Piece::line).collect()
     } else {
         readable::strings_of(body.map())
     };
@@ -190,13 +186,9 @@ fn location(body: JsonView<'_>) -> Option<String> {
 fn todo(body: JsonView<'_>, mentions: &Mentions<'_>) -> String {
     let summary = match body.raw("summary") {
         Some(Value::String(summary)) => vec![summary.clone()],
-        Some(Value::Object(summary)) => rich_text::pieces(summary, mentions)
-            .into_iter()
-            .map(|piece| match piece {
-                Piece::Text(text) => text,
-                Piece::File(file) => file.line(),
-            })
-            .collect(),
+        Some(Value::Object(summary)) => {
+            rich_text::pieces(summary, mentions).into_iter().map(Piece::line).collect()
+        }
         _ => Vec::new(),
     };
     let due = body.time("due_time").map(|due| bracketed("due", Some(&rfc3339(due))));

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
 
-use crate::client::{Client, SendError};
+use crate::client::{BotInfo, CallError, Client};
 use crate::settings::LarkConfig;
 
 /// Longest wait if Lark limits the rate.
@@ -14,28 +15,47 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks the app.
 pub(super) async fn check(config: Option<&LarkConfig>, clock: &Clock) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::none("lark", Words::NotSetUp)] };
+    let Some(config) = config else { return vec![Finding::not_set_up("lark")] };
     let client =
         Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone());
     let app = match client {
         Ok(client) => match client.with_patience(PATIENCE).bot_info().await {
             Ok(bot) => {
-                let app_id = config.app_id.clone();
-                Finding::ok("lark app", Words::LarkApp { name: bot.name, app_id, bot: bot.open_id })
+                let (BotInfo { name, open_id }, app_id) = (bot, &config.app_id);
+                Finding::ok(
+                    "lark app",
+                    words!("{name} ({app_id}), bot {open_id}", "{name}（{app_id}），机器人 {open_id}"),
+                )
             }
             Err(error) => {
                 let said = chain(&error);
                 let words = match error {
-                    SendError::Blocked { .. } | SendError::Refused { .. } => {
-                        Words::LarkRefused { error: said }
+                    CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
+                        words!(
+                            "{said}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
+                            "{said}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
+                        )
                     }
-                    _ => Words::LarkFailed { error: said },
+                    _ => words!(
+                        "{said}; check LARK_API_BASE and the network",
+                        "{said}；请检查 LARK_API_BASE 和网络"
+                    ),
                 };
                 Finding::fault("lark app", words)
             }
         },
-        Err(error) => Finding::fault("lark app", Words::Error(chain(&error))),
+        Err(error) => Finding::fault("lark app", chain(&error)),
     };
-    let events = if config.encrypt_key.is_some() { Words::LarkEncrypted } else { Words::LarkPlain };
+    let events = if config.encrypt_key.is_some() {
+        words!(
+            "encrypted and signed; cargo run -- setup lark tells what the console must have",
+            "已加密并签名；cargo run -- setup lark 会列出后台需要的配置"
+        )
+    } else {
+        words!(
+            "plain: with LARK_ENCRYPT_KEY, set in the console too, they would be signed",
+            "未加密：设置 LARK_ENCRYPT_KEY，并在后台填入相同的值，事件就会带签名"
+        )
+    };
     vec![app, Finding::ok("lark events", events)]
 }

@@ -12,12 +12,11 @@
 //!   - `metadata`: replied-to message and thread, which are stored beside the parts
 //!   - `gate`: decides if a message asks the bot, and finds its command
 //! - [`listed`]: messages fetched from the API, as the same records that their events would have made
-//! - [`recall`]: a recalled message, as a new form of its record
 //!
 //! Outgoing:
 //!
 //! - [`address`]: destination of a reply
-//! - [`render`], [`split`], `dialect`: formatting of a reply, and its division into messages
+//! - [`render`], [`split`]: formatting of a reply, and its division into messages
 //! - [`buttons`]: cards with the buttons of approval requests
 //! - [`client`]: HTTP client of the Open API
 //!
@@ -35,7 +34,6 @@ pub mod listed;
 pub mod local;
 pub mod parse;
 pub mod platform;
-pub mod recall;
 pub mod render;
 pub mod settings;
 pub mod split;
@@ -46,7 +44,6 @@ pub mod webhook;
 pub use event::EVENTS;
 
 mod content;
-mod dialect;
 mod doctor;
 mod event;
 mod gate;

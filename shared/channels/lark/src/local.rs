@@ -1,4 +1,4 @@
-//! Lark in the local program: [`Local`].
+//! Lark with its settings, as every program opens it, and its commands for operators: [`Local`].
 
 use annals_channel::finding::Finding;
 use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
@@ -14,10 +14,12 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
+use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT, Client};
 use crate::settings::{APP_ID, APP_SECRET, ENCRYPT_KEY, LarkConfig, VERIFICATION_TOKEN};
+use crate::surroundings::LarkSurroundings;
 use crate::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use crate::webhook::{Identity, LarkWebhook, WEBHOOK_PATIENCE};
-use crate::{doctor, platform, setup};
+use crate::{doctor, setup};
 
 /// Token of `/lark`'s events if no platform is set up.
 pub const DEV_TOKEN: &str = "dev-lark-token";
@@ -26,7 +28,7 @@ pub const DEV_APP: (&str, &str) = ("cli_development", "development");
 /// Bot if Lark is not set up, as mentions name it.
 const LOCAL_BOT: &str = "ou_annals";
 
-/// Lark in the local program.
+/// Lark, with its settings if it is set up.
 #[derive(Clone, Debug)]
 pub struct Local(Option<LarkConfig>);
 
@@ -45,6 +47,7 @@ impl Local {
 
 impl LocalChannel for Local {
     type Webhook = LarkWebhook;
+    type Client = Client;
 
     fn about() -> &'static About {
         &About {
@@ -64,19 +67,22 @@ impl LocalChannel for Local {
         &self,
         key: Option<&SecretString>,
         settings: &Settings,
-        delivery: &DeliveryConfig,
+        delivery: Option<&DeliveryConfig>,
         clock: &Clock,
-    ) -> Result<Opened<LarkWebhook>, Failure> {
+    ) -> Result<Opened<Self>, Failure> {
         let (identity, clients) = match &self.0 {
             None => (Identity::local(LOCAL_BOT), None),
             Some(config) => {
-                let client = platform::client(config, *delivery, clock)?;
+                let (id, secret) = (config.app_id.clone(), config.app_secret.clone());
+                let limit = DeliveryConfig::limit(delivery, APP_RATE_LIMIT, CHAT_RATE_LIMIT);
+                let client = Client::new(&config.api_base, id.clone(), secret, clock.clone())?;
+                let client = client.with_rate_limit(limit);
                 let patient = client.clone().with_patience(WEBHOOK_PATIENCE);
-                let clients = Clients {
-                    agent: platform::registered(config, settings, client),
-                    webhook: Registered::new(Channel::Lark, patient.clone()),
-                };
-                (Identity::asked_for(config.app_id.clone(), patient), Some(clients))
+                let (of, limit) = (settings.clone(), config.group_context);
+                let surroundings = LarkSurroundings::of(client.clone(), id.clone(), of, limit);
+                let agent = Registered { surroundings, ..Registered::new(Channel::Lark, client) };
+                let clients = Clients { agent, webhook: patient.clone() };
+                (Identity::asked_for(id, patient), Some(clients))
             }
         };
         let webhook = LarkWebhook {

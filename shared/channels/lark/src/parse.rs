@@ -11,12 +11,12 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::{DmScope, Settings};
-use annals_channel::webhook::{ParseError, Refusal};
+use annals_channel::webhook::{Places, ReadError, Refusal};
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::command::Command;
 use annals_core::draft::{Asks, Draft, Origin};
 use annals_core::record::{Channel, Kind};
-use annals_core::sort_key::{MessageId, Timestamp};
+use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde_json::{Value, json};
 
 use super::bot::Bot;
@@ -30,8 +30,8 @@ use super::{gate, metadata};
 pub type Incoming = annals_channel::webhook::Incoming<()>;
 
 /// Parses a decrypted event in the envelope of either schema. There is one result, since Lark sends one event per call.
-pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ParseError> {
-    let call = JsonView::of(event).ok_or(ParseError::NotAnObject)?;
+pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {
+    let call = JsonView::of(event).ok_or(ReadError::NotAnEvent)?;
     let Some(envelope) = Envelope::of(call) else {
         return Ok(vec![Incoming::ignored("none", "the call contains no event")]);
     };
@@ -89,6 +89,24 @@ pub fn with_thread(mut event: Value, thread_id: &str) -> Value {
     event
 }
 
+/// Returns the base of the record of `item`, which is the API's answer for a recalled message, and the chats that may
+/// contain it, the most likely first. Returns `None` if the item is not a message or has no time.
+///
+/// The event of the recall names neither thread nor time, which are part of the key; the API still returns both:
+///
+/// ```json
+/// {"message_id": "om_…", "chat_id": "oc_…", "thread_id": "omt_…", "create_time": "1764057600000", "deleted": true}
+/// ```
+///
+/// There are several chats, since the API does not tell a p2p chat from a group, and a thread may have been opened
+/// under a message after it was stored.
+pub fn places(item: &Value, settings: &Settings) -> Option<(SortKey, Vec<ChatKey>)> {
+    let message = Message::listed(JsonView::of(item)?).ok()?;
+    let sender = message.sender.first().copied().filter(|_| !message.is_of_bot);
+    let chats = chats(message.chat_id, message.thread_id, sender, settings).collect();
+    Some((SortKey::message(message.created?, &message.id), chats))
+}
+
 /// Reads the message of an event of schema 2.
 fn received(event: &Value) -> Option<Message<'_>> {
     let envelope = JsonView::of(event).and_then(Envelope::of).filter(|envelope| envelope.kind == RECEIVED)?;
@@ -109,7 +127,7 @@ pub(super) fn draft(message: &Message<'_>, content: Content, chat: ChatKey) -> D
 
 /// Returns the chats that a message of this window, thread and sender may be in, the most likely first: the chat of the
 /// thread, of the window, and with `DM_SCOPE=user` of the person.
-pub(super) fn chats(
+fn chats(
     chat_id: &str,
     thread_id: Option<&str>,
     sender: Option<&str>,
@@ -184,10 +202,13 @@ impl Parser<'_> {
 const NO_CHAT: &str = "the event has no chat";
 
 fn recall(event: JsonView<'_>, at: Timestamp) -> Result<Incoming, Refusal> {
-    let chat_id = event.id("chat_id").ok_or(NO_CHAT)?.to_owned();
+    let chat_id = event.id("chat_id").ok_or(NO_CHAT)?;
     let message_id = event.text("message_id").and_then(|id| MessageId::new(id).ok());
     let message_id = message_id.ok_or("the event has no message")?;
-    Ok(Incoming::Withdrawal { chat_id, message_id, at: event.time("recall_time").unwrap_or(at) })
+    let window = ChatKey::new(Place::LarkChat { chat_id: chat_id.into() }).ok();
+    let at = Some(event.time("recall_time").unwrap_or(at));
+    let places = Places { exact: None, window };
+    Ok(Incoming::Withdrawal { message_id, places, at, words: "[message recalled]" })
 }
 
 fn membership(event: JsonView<'_>, can_write: bool, at: Timestamp) -> Result<Incoming, Refusal> {

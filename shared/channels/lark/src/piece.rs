@@ -13,6 +13,16 @@ pub(super) enum Piece {
     File(File),
 }
 
+impl Piece {
+    /// Returns the text, or a line with kind and name of the file.
+    pub(super) fn line(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            Self::File(file) => file.line(),
+        }
+    }
+}
+
 /// A file of a message, as Lark names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
@@ -59,7 +69,7 @@ impl File {
         Part::file(self.media_type, self.name.as_deref(), url, ("lark", &Value::Object(lark)))
     }
 
-    pub(super) fn line(&self) -> String {
+    fn line(&self) -> String {
         let kind =
             self.media_type.split('/').next().filter(|kind| matches!(*kind, "image" | "audio" | "video"));
         bracketed(kind.unwrap_or("file"), self.name.as_deref())

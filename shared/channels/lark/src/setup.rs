@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use annals_channel::setup::{Failure, Setup, SetupCommand, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, Unreachable, prober};
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::EVENTS;
 use crate::buttons::PRESSED;
-use crate::client::{Client, SendError};
+use crate::client::{CallError, Client};
 use crate::settings::{APP_ID, APP_SECRET, ENCRYPT_KEY, LarkConfig, VERIFICATION_TOKEN};
 use crate::verify::encrypt;
 
@@ -50,16 +50,14 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
 }
 
 /// Returns the error of a bot that could not be read.
-fn unknown(error: &SendError, base: &str) -> String {
+fn unknown(error: &CallError, base: &str) -> String {
     let reason = match error {
-        SendError::Blocked { .. } | SendError::Refused { .. } => {
+        CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
             "the app is not let in, or has no bot".to_owned()
         }
-        SendError::RateLimited { .. } | SendError::Unavailable { .. } | SendError::Unreadable { .. } => {
-            format!(
-                "{base} cannot be asked about the app; check LARK_API_BASE and the network, and run this again"
-            )
-        }
+        _ => format!(
+            "{base} cannot be asked about the app; check LARK_API_BASE and the network, and run this again"
+        ),
     };
     format!("{reason}: {}", chain(error))
 }
@@ -112,7 +110,7 @@ async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Fai
     }
     let answer = match prober()?.post(url.clone()).json(&body).send().await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(unreachable(&error).to_string())),
+        Err(error) => return Ok(Some(Unreachable::from(error).to_string())),
     };
     let status = answer.status();
     let answer: Value = answer.json().await.unwrap_or_default();

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::settings::{GroupActivation, Settings};
-use annals_channel::surroundings::Surroundings;
+use annals_channel::surroundings::{IsNew, Surroundings};
 use annals_core::draft::Draft;
 use annals_core::record::{Channel, Record};
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use async_trait::async_trait;
 use tokio::sync::OnceCell;
 
 use crate::bot::Bot;
-use crate::client::{Client, SendError};
+use crate::client::{CallError, Client};
 use crate::listed::{from_listed, is_merge_forward, with_children};
 use crate::metadata;
 
@@ -43,11 +42,7 @@ impl LarkSurroundings {
         is_wanted.then(|| Arc::new(Self { client, app_id, settings, limit, open_id: OnceCell::new() }) as _)
     }
 
-    async fn fetch(
-        &self,
-        newest: &Record,
-        is_new: &(dyn Fn(&Draft) -> bool + Sync),
-    ) -> Result<Vec<Draft>, SendError> {
+    async fn fetch(&self, newest: &Record, is_new: &IsNew<'_>) -> Result<Vec<Draft>, CallError> {
         let open_id =
             self.open_id.get_or_try_init(async || Ok(self.client.bot_info().await?.open_id)).await?;
         let bot = Bot { app_id: Some(self.app_id.clone()), open_id: Some(open_id.clone()) };
@@ -74,16 +69,13 @@ impl LarkSurroundings {
     }
 }
 
+#[async_trait]
 impl Surroundings for LarkSurroundings {
     fn channel(&self) -> Channel {
         Channel::Lark
     }
 
-    fn around<'a>(
-        &'a self,
-        newest: &'a Record,
-        is_new: &'a (dyn Fn(&Draft) -> bool + Sync),
-    ) -> BoxFuture<'a, Result<Vec<Draft>, String>> {
-        async move { self.fetch(newest, is_new).await.map_err(|error| error.to_string()) }.boxed()
+    async fn around(&self, newest: &Record, is_new: &IsNew<'_>) -> Result<Vec<Draft>, String> {
+        self.fetch(newest, is_new).await.map_err(|error| error.to_string())
     }
 }

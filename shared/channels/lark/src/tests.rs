@@ -1,5 +1,4 @@
-//! Tests of [`parse`]: `rules` and `gate` by rule, `content` by type, `listed` with items of the API, `fixtures` with
-//! whole payloads, `properties` with random JSON.
+//! Tests of [`parse`]: `rules` by rule, `content` by type, `listed` with items of the API, `fixtures` with whole payloads.
 
 use annals_channel::settings::{DmScope, GroupActivation, Settings};
 use annals_channel::testing::{draft_of, settings, shown};
@@ -12,9 +11,7 @@ use super::parse::{Incoming, parse};
 
 mod content;
 mod fixtures;
-mod gate;
 mod listed;
-mod properties;
 mod rules;
 
 fn bot() -> Bot {
@@ -75,6 +72,29 @@ fn received(message: Value) -> Value {
     let mut received = json!({ "sender": sender });
     received["message"] = message;
     event("im.message.receive_v1", received)
+}
+
+/// Builds the event of a case in JSON: a message by its fields, or a whole event or call. `text` is the text of a message,
+/// "hi" by default, and `mentions: true` stands for [`mentions`].
+fn event_of(case: &Value) -> Value {
+    if let Some(call) = case.get("call") {
+        return call.clone();
+    }
+    if let Some(event) = case.get("event") {
+        return self::event(event[0].as_str().unwrap(), event[1].clone());
+    }
+    let (message, fields) = match case.get("group") {
+        Some(fields) => (group(json!({})), fields),
+        None => (p2p(json!({})), &case["p2p"]),
+    };
+    let said = text(fields["text"].as_str().unwrap_or("hi"));
+    let content = fields.get("content").map_or(said, |content| json!({"content": content.to_string()}));
+    let mentions = if fields["mentions"] == true { mentions() } else { json!({}) };
+    let message = with(with(with(message, fields.clone()), content), mentions);
+    match case.get("sender") {
+        Some(sender) => event("im.message.receive_v1", json!({"sender": sender, "message": message})),
+        None => received(message),
+    }
 }
 
 /// Parses an event, which must give one result.

@@ -5,22 +5,17 @@
 //!
 //! Source: <https://open.feishu.cn/document/server-docs/event-subscription-guide/overview>.
 
-use std::convert::Infallible;
-use std::error::Error;
 use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response, Unverified,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Press, ReadError, Response, Unverified,
     Verified, Webhook,
 };
-use annals_core::chat_key::{ChatKey, Place};
 use annals_core::command::Command;
 use annals_core::draft::Draft;
-use annals_core::record::{Channel, Record};
-use annals_core::settings::{ConfigError, Env};
+use annals_core::record::Channel;
 use annals_core::sort_key::{MessageId, Timestamp};
-use annals_io::clock::Clock;
 use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
@@ -28,11 +23,9 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::bot::Bot;
-use crate::client::{CHAT_RATE_LIMIT, Client, SendError};
+use crate::client::{CallError, Client};
 use crate::listed::with_children;
-use crate::parse::{self, parse};
-use crate::recall;
-use crate::settings::{APP_ID, LarkConfig};
+use crate::parse::{self, Incoming, parse};
 use crate::verify::{self, Secrets, Signature, verify};
 
 /// Longest body of a call without a signature if an encrypt key is set, in bytes. Lark then signs every event; only its
@@ -91,7 +84,7 @@ impl Identity {
         let asked = timeout(QUESTION_TIMEOUT, self.open_id.get_or_try_init(ask)).await;
         match asked.map_err(|_| ReadError::Late)? {
             Ok(open_id) => Ok(Bot { app_id, open_id: Some(open_id.clone()) }),
-            Err(error) if SendError::is_permanent(&error) => {
+            Err(error) if CallError::is_permanent(&error) => {
                 // Not kept, since the app's settings may be corrected at any time.
                 tracing::error!(%error, "failed to get the bot's open_id, so that mentions of it are not seen");
                 Ok(Bot { app_id, open_id: None })
@@ -138,7 +131,6 @@ fn signature(headers: &HeaderMap) -> Signature<'_> {
 
 impl Webhook for LarkWebhook {
     type Button = ();
-    type Deferral = Infallible;
 
     const CHANNEL: Channel = Channel::Lark;
     const PATH: &'static str = "/lark";
@@ -170,9 +162,15 @@ impl Webhook for LarkWebhook {
         let event = self.with_thread(event).await?;
         let bot = self.identity.bot(parse::needs_open_id(&event)).await?;
         let has_own_time = parse::has_own_time(&event);
-        let incoming = parse(&event, &bot, &self.settings);
+        let mut incoming = parse(&event, &bot, &self.settings)?;
+        for incoming in &mut incoming {
+            if let Incoming::Withdrawal { message_id, places, .. } = incoming {
+                let items = self.identity.message(message_id).await?;
+                places.exact = items.first().and_then(|item| parse::places(item, &self.settings));
+            }
+        }
         Ok(Events {
-            incoming: incoming.map_err(|error| ReadError::Settings(error.to_string()))?,
+            incoming,
             has_own_time,
             response: Response::Json(json!({})),
             refusal: Response::Json(json!({})),
@@ -182,10 +180,10 @@ impl Webhook for LarkWebhook {
     /// Adds the messages that a merged message forwards.
     async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
         let items = self.identity.message(&draft.message_id).await?;
-        Ok(if self.identity.client.is_some() { with_children(draft, &items) } else { draft })
+        Ok(with_children(draft, &items))
     }
 
-    fn patience(&self, _event: &Value) -> Patience<Infallible> {
+    fn patience(&self, _event: &Value) -> Patience {
         Patience::Redelivered(DEADLINE)
     }
 
@@ -203,18 +201,6 @@ impl Webhook for LarkWebhook {
         }
     }
 
-    async fn places(&self, chat_id: &str, message_id: &MessageId) -> Result<Places, ReadError> {
-        let items = self.identity.message(message_id).await?;
-        Ok(Places {
-            exact: items.first().and_then(|item| recall::places(item, &self.settings)),
-            window: ChatKey::new(Place::LarkChat { chat_id: chat_id.to_owned() }).ok(),
-        })
-    }
-
-    fn withdrawn(&self, record: &Record, at: Timestamp) -> Option<Draft> {
-        recall::recalled(record, at)
-    }
-
     async fn respond_to_press(&self, _press: &Press<()>, result: &ApprovalResult) -> Option<Response> {
         let kind = if result.effect == Effect::Refused { "warning" } else { "success" };
         Some(Response::Json(json!({"toast": {"type": kind, "content": result.text}})))
@@ -229,27 +215,4 @@ impl Webhook for LarkWebhook {
     ) -> Option<Response> {
         None
     }
-}
-
-/// Creates the webhook of the deployed function, and the client that sends its confirmations of commands.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
-pub fn from_env(
-    env: Env<'_>,
-    settings: &Settings,
-    clock: &Clock,
-) -> Result<(LarkWebhook, Client), Box<dyn Error + Send + Sync>> {
-    let config = LarkConfig::from_env(env)?.ok_or_else(|| ConfigError::new(APP_ID, "is not set"))?;
-    let client = Client::new(&config.api_base, config.app_id.clone(), config.app_secret, clock.clone())?
-        .with_patience(WEBHOOK_PATIENCE)
-        .with_rate_limit(Some(CHAT_RATE_LIMIT));
-    let webhook = LarkWebhook {
-        settings: settings.clone(),
-        verification_token: config.verification_token,
-        encrypt_key: config.encrypt_key,
-        identity: Identity::asked_for(config.app_id, client.clone()),
-    };
-    Ok((webhook, client))
 }

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A send has no idempotency key, so a message that may have been delivered is not sent again here: a timeout, or a
-//! connection lost after the request went out, returns [`SendError::Unavailable`] at once, and the caller decides if it
+//! connection lost after the request went out, returns [`CallError::Unavailable`] at once, and the caller decides if it
 //! risks a second delivery. Retried here are requests that Telegram said it did not take (429, 5xx) and requests that
 //! never reached it (no connection). If one chunk becomes several messages and a later one fails, the earlier ones stay
 //! delivered.
@@ -24,35 +24,31 @@
 //! Source: <https://core.telegram.org/bots/api#making-requests>.
 
 mod answer;
-mod error;
 mod file;
 mod setup;
 mod target;
 #[cfg(test)]
 mod tests;
 mod typing;
-mod webhook;
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::RETRY_AFTER;
+use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use self::answer::Answer;
-pub use self::error::SendError;
+pub use self::setup::WebhookInfo;
 use self::target::Target;
-pub use self::webhook::{Webhook, WebhookInfo};
 use super::address::{Address, Posted};
 use super::render::{self, Styled};
 use super::split::{LIMIT, split};
-use annals_channel::client::{Effort, Outage, connect};
-use annals_channel::rate_limit::{RateLimit, SharedRateLimit};
+pub use annals_channel::client::CallError;
+use annals_channel::client::{Api, Effort, connect, send};
+use annals_channel::rate_limit::RateLimit;
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -66,21 +62,16 @@ pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(30, Duration::from_secs(
 pub const PRIVATE_RATE_LIMIT: RateLimit = RateLimit::within(1, Duration::from_secs(1));
 /// Rate limit of a group.
 pub const GROUP_RATE_LIMIT: RateLimit = RateLimit::within(20, Duration::from_mins(1));
-/// Total time that one call waits for 429s, unless set by [`Client::with_patience`].
-pub const PATIENCE: Duration = Duration::from_mins(1);
+const PLATFORM: &str = "Telegram";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Client of the Bot API for one bot. Clones share its connections.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    http: Connection,
-    api_base: String,
+    api: Api,
     token: SecretString,
-    clock: Clock,
-    patience: Duration,
     administrators: Arc<Mutex<Administrators>>,
     drafts: Arc<typing::Drafts>,
-    share: Option<SharedRateLimit>,
 }
 
 /// Per group: time of the last request for its administrators, and their user ids.
@@ -113,65 +104,45 @@ pub fn chunks(markdown: &str) -> Vec<Styled> {
 impl Client {
     /// Creates a client of the Bot API at `api_base`, such as `https://api.telegram.org`, for the bot of `token`.
     pub fn new(api_base: &str, token: SecretString, clock: Clock) -> Result<Self, ConfigError> {
-        let is_http = reqwest::Url::parse(api_base)
-            .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.query().is_none());
-        if !is_http {
-            return Err(ConfigError::new("TELEGRAM_API_BASE", "is not an http or https address"));
-        }
+        let http = Connection::new(|| connect(REQUEST_TIMEOUT));
+        let api = Api::new("TELEGRAM_API_BASE", api_base, http, clock)?;
         let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
         if token.expose_secret().is_empty() || !token.expose_secret().bytes().all(is_token) {
             let problem = "is not a token: expected <bot id>:<letters, digits, '-' and '_'>";
             return Err(ConfigError::new("TELEGRAM_BOT_TOKEN", problem));
         }
-        Ok(Self {
-            http: Connection::new(|| connect(REQUEST_TIMEOUT)),
-            api_base: api_base.trim_end_matches('/').to_owned(),
-            token,
-            clock,
-            patience: PATIENCE,
-            administrators: Arc::default(),
-            drafts: Arc::default(),
-            share: None,
-        })
+        Ok(Self { api, token, administrators: Arc::default(), drafts: Arc::default() })
     }
 
-    /// Sets the total time that one call waits for 429s.
+    /// See [`Api::with_patience`].
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { api: self.api.with_patience(patience), ..self }
     }
 
-    /// Limits the rate of all messages that this client sends. If the next free slot is later than the call's patience
-    /// allows, the call fails like a 429.
+    /// See [`Api::with_rate_limit`].
     #[must_use]
-    pub fn with_rate_limit(mut self, rate_limit: Option<RateLimit>) -> Self {
-        self.share = rate_limit.map(SharedRateLimit::new);
-        self
+    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
+        Self { api: self.api.with_rate_limit(rate_limit), ..self }
     }
 
     /// Calls `getMe`, which returns the bot itself.
-    pub async fn get_me(&self) -> Result<Me, SendError> {
-        self.call("getMe", &json!({}), &mut self.effort()).await
+    pub async fn get_me(&self) -> Result<Me, CallError> {
+        self.call("getMe", &json!({}), &mut self.api.effort()).await
     }
 
-    /// Sends `chunk` and returns the ids of the messages that it became. There are several if Telegram refused the
-    /// entities and the plain text is longer than one message.
+    /// Sends `chunk`, with the buttons of `keyboard` under the last message, and returns the ids of the messages that it
+    /// became. There are several if Telegram refused the entities and the plain text is longer than one message.
     ///
     /// If Telegram refuses an optional part, the message is sent again without it: without entities, without the topic
     /// if it was deleted, without the quotation.
-    pub async fn send_message(&self, address: &Address, chunk: &Styled) -> Result<Vec<i64>, SendError> {
-        self.send_with(address, chunk, None).await
-    }
-
-    /// Like [`Client::send_message`], with buttons under the last of the messages.
-    pub async fn send_with(
+    pub async fn send_message(
         &self,
         address: &Address,
         chunk: &Styled,
         keyboard: Option<&Value>,
-    ) -> Result<Vec<i64>, SendError> {
-        let mut effort = self.effort();
+    ) -> Result<Vec<i64>, CallError> {
+        let mut effort = self.api.effort();
         let mut target = Target { thread_id: address.thread_id, reply_to: address.reply_to };
         let mut left = VecDeque::from([chunk.clone()]);
         let mut sent = Vec::new();
@@ -180,8 +151,7 @@ impl Client {
             if let Some(keyboard) = keyboard.filter(|_| left.is_empty()) {
                 body["reply_markup"] = keyboard.clone();
             }
-            let slot = effort.wait_for_slot(self.share.as_ref()).await;
-            slot.map_err(|retry_after| SendError::RateLimited { retry_after })?;
+            self.api.wait_for_slot(PLATFORM, &mut effort).await?;
             match self.call::<Message>("sendMessage", &body, &mut effort).await {
                 Ok(message) => {
                     sent.push(message.message_id);
@@ -201,7 +171,7 @@ impl Client {
 
     /// Answers a pressed button, so that the client stops showing progress. `alert` shows `text` as a dialog, for a
     /// refusal. Telegram accepts the answer for some minutes.
-    pub async fn answer_callback(&self, id: &str, text: &str, alert: bool) -> Result<(), SendError> {
+    pub async fn answer_callback(&self, id: &str, text: &str, alert: bool) -> Result<(), CallError> {
         // Telegram's limit is 200 characters.
         let text: String = text.chars().take(200).collect();
         let body = json!({"callback_query_id": id, "text": text, "show_alert": alert});
@@ -209,7 +179,7 @@ impl Client {
     }
 
     /// Replaces the buttons under a message. An empty keyboard removes them.
-    pub async fn edit_keyboard(&self, under: &Posted, keyboard: &Value) -> Result<(), SendError> {
+    pub async fn edit_keyboard(&self, under: &Posted, keyboard: &Value) -> Result<(), CallError> {
         let body = without_nulls(json!({
             "chat_id": under.chat_id,
             "message_id": under.message_id,
@@ -220,8 +190,8 @@ impl Client {
     }
 
     /// Returns true if `user_id` is an administrator of the group `chat_id`. The list is cached for five minutes.
-    pub async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, SendError> {
-        let now = self.clock.now();
+    pub async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, CallError> {
+        let now = self.api.clock.now();
         let known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner).get(chat_id).cloned();
         if let Some((asked, ids)) = known
             && now.since(asked) < ADMINISTRATORS_FRESH
@@ -229,7 +199,7 @@ impl Client {
             return Ok(ids.iter().any(|id| id == user_id));
         }
         let body = json!({"chat_id": chat_id});
-        let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.effort()).await?;
+        let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.api.effort()).await?;
         let ids: Vec<String> = members
             .iter()
             .filter_map(|member| Some(member.get("user")?.get("id")?.as_i64()?.to_string()))
@@ -243,45 +213,27 @@ impl Client {
         Ok(is_administrator)
     }
 
-    fn effort(&self) -> Effort {
-        Effort::new(&self.clock, self.patience)
-    }
-
     /// Calls `method`, waits as long as Telegram asks, and retries requests that it did not take.
     async fn call<T: DeserializeOwned>(
         &self,
         method: &'static str,
         body: &Value,
         effort: &mut Effort,
-    ) -> Result<T, SendError> {
-        effort.retry(SendError::retry, || self.try_once(method, body)).await
+    ) -> Result<T, CallError> {
+        let retry = |error: &CallError| error.retry(false);
+        effort.retry(retry, || self.try_once(method, body)).await
     }
 
     async fn try_once<T: DeserializeOwned>(
         &self,
         method: &'static str,
         body: &Value,
-    ) -> Result<T, SendError> {
+    ) -> Result<T, CallError> {
         let token = self.token.expose_secret();
-        let unavailable = |error: reqwest::Error| SendError::Unavailable { method, source: error.into() };
-        let http = self
-            .http
-            .client()
-            .map_err(|error| SendError::Unavailable { method, source: Outage::Connection(error) })?;
-        let request = http.post(format!("{}/bot{token}/{method}", self.api_base)).json(body);
-        let response = request.send().await.map_err(unavailable)?;
-        let status = response.status().as_u16();
-        let retry_after =
-            response.headers().get(RETRY_AFTER).and_then(|wait| wait.to_str().ok()?.parse().ok());
-        let body = response.bytes().await.map_err(unavailable)?;
-        Answer { method, status, retry_after, body: &body }.read(token)
-    }
-}
-
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `api_base` may contain a password.
-        f.debug_struct("Client").finish_non_exhaustive()
+        let url = self.api.url(&[&format!("bot{token}"), method]);
+        let answer = async { send(self.api.request(Method::POST, url)?.json(body)).await };
+        let answer = answer.await.map_err(CallError::unavailable(PLATFORM, method))?;
+        answer::read(&answer, method, token)
     }
 }
 

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use annals_channel::finding::{Finding, Words};
+use annals_channel::finding::Finding;
 use annals_channel::settings::{GroupActivation, Settings};
+use annals_channel::setup::command;
+use annals_channel::words;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
@@ -24,14 +26,14 @@ pub(super) async fn check(
     settings: Option<&Settings>,
     clock: &Clock,
 ) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::none("telegram", Words::NotSetUp)] };
+    let Some(config) = config else { return vec![Finding::not_set_up("telegram")] };
     let client = match Client::new(&config.api_base, config.token.clone(), clock.clone()) {
         Ok(client) => client.with_patience(PATIENCE),
-        Err(error) => return vec![Finding::fault("telegram", Words::Error(chain(&error)))],
+        Err(error) => return vec![Finding::fault("telegram", chain(&error))],
     };
     let mut findings = vec![match client.get_me().await {
         Ok(me) => bot(&me, settings),
-        Err(error) => Finding::fault("telegram bot", Words::Error(chain(&error))),
+        Err(error) => Finding::fault("telegram bot", chain(&error)),
     }];
     match client.webhook_info().await {
         Ok(info) => {
@@ -41,7 +43,7 @@ pub(super) async fn check(
                 findings.push(address(&info.url, config).await);
             }
         }
-        Err(error) => findings.push(Finding::fault("telegram webhook", Words::Error(chain(&error)))),
+        Err(error) => findings.push(Finding::fault("telegram webhook", chain(&error))),
     }
     findings
 }
@@ -49,34 +51,70 @@ pub(super) async fn check(
 fn bot(me: &Me, settings: Option<&Settings>) -> Finding {
     let bot = format!("@{} ({})", me.username, me.id);
     let is_always = settings.is_some_and(|settings| settings.group_activation == GroupActivation::Always);
-    let bad = Words::TelegramPrivacy { bot: bot.clone() };
-    Finding::of("telegram bot", !is_always || me.can_read_all_group_messages, Words::Value(bot), bad)
+    let bad = words!(
+        "{bot}: GROUP_ACTIVATION=always, but Telegram sends it only what addresses it in groups: turn its privacy off \
+         (@BotFather, /setprivacy) and add it to the groups anew",
+        "{bot}：GROUP_ACTIVATION=always，但 Telegram 只发送群组中提到它的消息：请关闭隐私模式（@BotFather，/setprivacy），\
+         并重新把它加入群组"
+    );
+    Finding::of("telegram bot", !is_always || me.can_read_all_group_messages, bot, bad)
 }
 
 fn webhook(info: &WebhookInfo) -> Finding {
     const CHECK: &str = "telegram webhook";
     if info.url.is_empty() {
-        return Finding::fault(CHECK, Words::TelegramNoWebhook);
+        let command = command("telegram");
+        return Finding::fault(CHECK, words!("none is set: {command}", "没有设置：{command}"));
     }
     let url = shown_url(&info.url);
     let missing = info.missing();
     if !missing.is_empty() {
-        return Finding::fault(CHECK, Words::TelegramMissing { kinds: missing.join(", "), url });
+        let kinds = missing.join(", ");
+        let words = words!(
+            "Telegram does not send {kinds}: cargo run -- setup telegram --url {url}",
+            "Telegram 不发送 {kinds}：cargo run -- setup telegram --url {url}"
+        );
+        return Finding::fault(CHECK, words);
     }
-    Finding::ok(CHECK, Words::TelegramWebhook { url, at_once: info.max_connections })
+    match info.max_connections {
+        Some(most) => {
+            Finding::ok(CHECK, words!("{url}, at most {most} at once", "{url}，最多同时 {most} 个"))
+        }
+        None => Finding::ok(CHECK, url),
+    }
 }
 
 fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
     const CHECK: &str = "telegram deliveries";
     let waiting = info.pending_update_count;
     let Some(at) = info.last_error_date.map(Timestamp::from_secs) else {
-        return Finding::ok(CHECK, Words::TelegramWaiting { waiting });
+        let words = words!("{waiting} updates wait, none has failed", "{waiting} 个更新在等待，没有失败");
+        return Finding::ok(CHECK, words);
     };
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + at.since(Timestamp::MIN)).to_string();
-    let is_over = waiting == 0 && clock.now().since(at) > RECENT;
+    let failed = words!(
+        "{waiting} updates wait; the last failure, {time}",
+        "{waiting} 个更新在等待；最近一次失败，{time}"
+    );
     let message = info.last_error_message.clone();
-    let words = Words::TelegramFailed { waiting, time, message, is_over };
-    if is_over { Finding::ok(CHECK, words) } else { Finding::fault(CHECK, words) }
+    let reason = message.clone().map_or_else(|| words!("no reason given", "没有给出原因"), Into::into);
+    let failed = failed.followed_by(&reason);
+    if waiting == 0 && clock.now().since(at) > RECENT {
+        return Finding::ok(CHECK, failed);
+    }
+    let is = |status| message.as_deref().is_some_and(|message| message.contains(status));
+    let remedy = if is("401") {
+        words!(
+            "the program there has another TELEGRAM_WEBHOOK_SECRET: deploy with another SecretsRevision, or start it \
+             with the one that was set",
+            "该处的程序使用另一个 TELEGRAM_WEBHOOK_SECRET：请用新的 SecretsRevision 部署，或用设置 webhook 时的密钥启动它"
+        )
+    } else if is("503") || is("500") {
+        words!("see the log of the function, or the program", "请查看函数或程序的日志")
+    } else {
+        words!("see that the address can be reached from outside", "请确认该地址可从外部访问")
+    };
+    Finding::fault(CHECK, failed.followed_by(&remedy))
 }
 
 /// Checks that the webhook's address accepts the secret. Telegram does not tell whether it has the same.
@@ -85,12 +123,35 @@ async fn address(url: &str, config: &TelegramConfig) -> Finding {
     let answered = setup::probe(url, config.secret.expose_secret()).await;
     let url = shown_url(url);
     let words = match answered {
-        Ok(None) => return Finding::ok(CHECK, Words::TelegramAccepted),
-        Ok(Some(Problem::OtherSecret)) => Words::TelegramOtherSecret { url },
-        Ok(Some(Problem::Unreachable(why))) => Words::TelegramUnreachable { url, why },
-        Ok(Some(Problem::NotThere)) => Words::TelegramNotThere { url },
-        Ok(Some(Problem::Status(status))) => Words::TelegramStatus { url, status },
-        Err(error) => Words::Error(chain(&*error)),
+        Ok(None) => {
+            let words = words!(
+                "the program there accepts TELEGRAM_WEBHOOK_SECRET",
+                "该处的程序接受 TELEGRAM_WEBHOOK_SECRET"
+            );
+            return Finding::ok(CHECK, words);
+        }
+        Ok(Some(Problem::OtherSecret)) => words!(
+            "the program there does not accept TELEGRAM_WEBHOOK_SECRET: it answers 401: the program there has another \
+             secret: cargo run -- setup telegram --url {url}",
+            "该处的程序不接受 TELEGRAM_WEBHOOK_SECRET（应答 401），它使用另一个密钥：cargo run -- setup telegram --url {url}"
+        ),
+        Ok(Some(Problem::Unreachable(why))) => {
+            let (zh, command) = (why.zh(), command("telegram"));
+            words!(
+                "{url}, where Telegram sends updates: {why}: start the program there; if its address has changed, {command}",
+                "Telegram 向 {url} 发送更新，{zh}：请启动该处的程序；如果地址已改变，{command}"
+            )
+        }
+        Ok(Some(Problem::NotThere)) => words!(
+            "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
+             rewrite the Host header: check the program at {url}",
+            "该处的程序启动时没有 TELEGRAM_BOT_TOKEN 和 TELEGRAM_WEBHOOK_SECRET，或它的隧道没有改写 Host 头：请检查 {url} 的程序"
+        ),
+        Ok(Some(Problem::Status(status))) => words!(
+            "it answers {status}, which Annals does not: check the program at {url}",
+            "应答为 {status}，Annals 不会这样应答：请检查 {url} 的程序"
+        ),
+        Err(error) => chain(&*error).into(),
     };
     Finding::fault(CHECK, words)
 }

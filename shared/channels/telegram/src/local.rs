@@ -1,4 +1,4 @@
-//! Telegram in the local program: [`Local`].
+//! Telegram with its settings, as every program opens it, and its commands for operators: [`Local`].
 
 use annals_channel::finding::Finding;
 use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
@@ -14,10 +14,11 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
+use crate::client::{BOT_RATE_LIMIT, Client, PRIVATE_RATE_LIMIT};
 use crate::settings::{SECRET, TOKEN, TelegramConfig};
 use crate::verify::SECRET_HEADER;
 use crate::webhook::{Identity, TelegramWebhook, WEBHOOK_PATIENCE};
-use crate::{doctor, platform, setup};
+use crate::{doctor, setup};
 
 /// Secret header of `/telegram` if no platform is set up.
 pub const DEV_SECRET: &str = "dev-telegram-secret";
@@ -26,7 +27,7 @@ pub const DEV_TOKEN: &str = "1:development";
 /// Bot if Telegram is not set up: `@annals_bot`, with an id that Telegram does not use.
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
 
-/// Telegram in the local program.
+/// Telegram, with its settings if it is set up.
 #[derive(Clone, Debug)]
 pub struct Local(Option<TelegramConfig>);
 
@@ -41,6 +42,7 @@ impl Local {
 
 impl LocalChannel for Local {
     type Webhook = TelegramWebhook;
+    type Client = Client;
 
     fn about() -> &'static About {
         &About {
@@ -60,18 +62,18 @@ impl LocalChannel for Local {
         &self,
         key: Option<&SecretString>,
         settings: &Settings,
-        delivery: &DeliveryConfig,
+        delivery: Option<&DeliveryConfig>,
         clock: &Clock,
-    ) -> Result<Opened<TelegramWebhook>, Failure> {
+    ) -> Result<Opened<Self>, Failure> {
         let (identity, clients) = match &self.0 {
             None => (Identity::local(LOCAL_BOT.0, LOCAL_BOT.1), None),
             Some(config) => {
-                let client = platform::client(config, *delivery, clock)?;
+                let limit = DeliveryConfig::limit(delivery, BOT_RATE_LIMIT, PRIVATE_RATE_LIMIT);
+                let client = Client::new(&config.api_base, config.token.clone(), clock.clone())?;
+                let client = client.with_rate_limit(limit);
                 let patient = client.clone().with_patience(WEBHOOK_PATIENCE);
-                let clients = Clients {
-                    agent: Registered::new(Channel::Telegram, client),
-                    webhook: Registered::new(Channel::Telegram, patient.clone()),
-                };
+                let agent = Registered::new(Channel::Telegram, client);
+                let clients = Clients { agent, webhook: patient.clone() };
                 (Identity::asked_for(config.bot_id, patient), Some(clients))
             }
         };

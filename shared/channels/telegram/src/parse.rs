@@ -12,7 +12,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::{DmScope, Settings};
-use annals_channel::webhook::{ParseError, Press, Refusal};
+use annals_channel::webhook::{Press, ReadError, Refusal};
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
 use annals_core::command;
@@ -36,8 +36,8 @@ pub type Incoming = annals_channel::webhook::Incoming<Keyboard>;
 
 /// Parses `update`. The results are in the order of its fields; in practice there is one, since Telegram sets one
 /// field.
-pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ParseError> {
-    let update = JsonView::of(update).ok_or(ParseError::NotAnObject)?;
+pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {
+    let update = JsonView::of(update).ok_or(ReadError::NotAnEvent)?;
     let update_id = update.int("update_id");
     let mut found = Vec::new();
     for (name, value) in update.fields().filter(|(name, _)| *name != "update_id") {

@@ -6,7 +6,7 @@
 //! 4. Only then sets the webhook at Telegram, and reads it back.
 
 use annals_channel::settings::language;
-use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, Unreachable, prober, unreachable};
+use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, Unreachable, prober};
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
@@ -15,7 +15,7 @@ use reqwest::{StatusCode, Url};
 use secrecy::ExposeSecret;
 
 use crate::allowed_updates;
-use crate::client::{Client, Webhook};
+use crate::client::Client;
 use crate::settings::{SECRET, TOKEN, TelegramConfig};
 use crate::verify::SECRET_HEADER;
 
@@ -112,12 +112,9 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
         writeln!(out, "address   {problem}; set all the same")?;
     }
 
-    let url = String::from(url);
-    let max_connections = option("max-connections").and_then(|number| number.try_into().ok()).unwrap_or(40);
-    let webhook = Webhook { url, secret: config.secret, max_connections };
-    client.set_webhook(&webhook).await?;
+    client.set_webhook(url.as_str(), &config.secret, option("max-connections").unwrap_or(40)).await?;
     let info = client.webhook_info().await?;
-    if info.url != webhook.url {
+    if info.url != url.as_str() {
         let set = if info.url.is_empty() { "none" } else { &info.url };
         return Err(format!("Telegram says that its webhook is {set}: somebody else sets it too").into());
     }
@@ -163,7 +160,7 @@ async fn ask(url: &Url, secret: &str) -> Result<Option<Problem>, Failure> {
     // Not an update, so it is refused, but only after the secret is checked.
     let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(Problem::Unreachable(unreachable(&error)))),
+        Err(error) => return Ok(Some(Problem::Unreachable(error.into()))),
     };
     let status = answer.status();
     let body = answer.text().await.unwrap_or_default();

@@ -1,7 +1,6 @@
-//! Tests of [`parse`]: `rules` by rule, `content` by part, `fixtures` with whole payloads, `properties` with random
-//! JSON.
+//! Tests of [`parse`]: `rules` by rule, `content` by part, `fixtures` with whole payloads.
 
-use annals_channel::settings::{DmScope, GroupActivation, Settings};
+use annals_channel::settings::{DmScope, Settings};
 use annals_channel::testing::{draft_of, settings, shown};
 use annals_core::draft::Draft;
 use annals_test_support::json::with;
@@ -12,7 +11,6 @@ use super::parse::{Incoming, parse};
 
 mod content;
 mod fixtures;
-mod properties;
 mod rules;
 
 fn bot() -> Bot {

@@ -5,21 +5,17 @@
 //!
 //! Source: <https://core.telegram.org/bots/api#setwebhook>.
 
-use std::convert::Infallible;
-use std::error::Error;
 use std::time::Duration;
 
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response, Unverified,
+    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Press, ReadError, Response, Unverified,
     Verified, Webhook,
 };
 use annals_core::command::Command;
 use annals_core::draft::Draft;
-use annals_core::record::{Channel, Record};
-use annals_core::settings::{ConfigError, Env};
-use annals_core::sort_key::{MessageId, Timestamp};
-use annals_io::clock::Clock;
+use annals_core::record::Channel;
+use annals_core::sort_key::Timestamp;
 use reqwest::header::{HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
@@ -27,9 +23,8 @@ use tokio::sync::OnceCell;
 
 use crate::bot::Bot;
 use crate::buttons::Keyboard;
-use crate::client::{Client, PRIVATE_RATE_LIMIT, SendError};
+use crate::client::{CallError, Client};
 use crate::parse::{needs_username, parse};
-use crate::settings::{TOKEN, TelegramConfig};
 use crate::verify::{SECRET_HEADER, secret_matches};
 
 /// Longest wait for Telegram's rate limit while the webhook waits for its answer.
@@ -74,7 +69,7 @@ impl Identity {
         let username = self.username.get_or_try_init(async || Ok(client.get_me().await?.username)).await;
         let username = match username {
             Ok(username) => Some(username.clone()),
-            Err(error @ SendError::Refused { .. }) => {
+            Err(error @ CallError::Refused { .. }) => {
                 // Not kept, since the token may be corrected at any time.
                 tracing::error!(%error, "failed to get the bot's user name, so that mentions of it are not seen");
                 None
@@ -87,7 +82,6 @@ impl Identity {
 
 impl Webhook for TelegramWebhook {
     type Button = Keyboard;
-    type Deferral = Infallible;
 
     const CHANNEL: Channel = Channel::Telegram;
     const PATH: &'static str = "/telegram";
@@ -105,8 +99,7 @@ impl Webhook for TelegramWebhook {
 
     async fn read(&self, update: Value) -> Result<Events<Keyboard>, ReadError> {
         let bot = self.identity.bot(needs_username(&update)).await?;
-        // Telegram would send no such update: 400.
-        let incoming = parse(&update, &bot, &self.settings).map_err(|_| ReadError::NotAnEvent)?;
+        let incoming = parse(&update, &bot, &self.settings)?;
         Ok(Events { incoming, has_own_time: true, response: Response::Empty, refusal: Response::Empty })
     }
 
@@ -115,21 +108,13 @@ impl Webhook for TelegramWebhook {
         Ok(draft)
     }
 
-    fn patience(&self, _event: &Value) -> Patience<Infallible> {
+    fn patience(&self, _event: &Value) -> Patience {
         Patience::Unlimited
     }
 
     /// Returns false: Telegram does not tell bots of deleted messages.
     async fn is_withdrawn(&self, _draft: &Draft, _now: Timestamp) -> bool {
         false
-    }
-
-    async fn places(&self, _chat_id: &str, _message_id: &MessageId) -> Result<Places, ReadError> {
-        Ok(Places { exact: None, window: None })
-    }
-
-    fn withdrawn(&self, _record: &Record, _at: Timestamp) -> Option<Draft> {
-        None
     }
 
     async fn respond_to_press(&self, press: &Press<Keyboard>, result: &ApprovalResult) -> Option<Response> {
@@ -157,22 +142,4 @@ impl Webhook for TelegramWebhook {
     ) -> Option<Response> {
         None
     }
-}
-
-/// Creates the webhook of the deployed function, and the client that sends its confirmations of commands.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
-pub fn from_env(
-    env: Env<'_>,
-    settings: &Settings,
-    clock: &Clock,
-) -> Result<(TelegramWebhook, Client), Box<dyn Error + Send + Sync>> {
-    let config = TelegramConfig::from_env(env)?.ok_or_else(|| ConfigError::new(TOKEN, "is not set"))?;
-    let client = Client::new(&config.api_base, config.token, clock.clone())?
-        .with_patience(WEBHOOK_PATIENCE)
-        .with_rate_limit(Some(PRIVATE_RATE_LIMIT));
-    let identity = Identity::asked_for(config.bot_id, client.clone());
-    Ok((TelegramWebhook { settings: settings.clone(), secret: config.secret, identity }, client))
 }

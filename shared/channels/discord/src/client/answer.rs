@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use annals_channel::client::{Outage, without_data};
+use annals_channel::client::{Answer, CallError, Outage, described};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::error::SendError;
+use super::{Call, PLATFORM};
 
 /// Wait for a rate limit that does not say how long.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
-/// Maximum length of a description. Discord's are one line; a longer one is the error page of a proxy.
-const MAX_DESCRIPTION_CHARS: usize = 200;
 
 /// Codes of an interaction that cannot be answered any more: unknown webhook, unknown interaction, invalid webhook token; and
 /// of a follow-up that is one too many.
@@ -20,20 +18,6 @@ const MAX_DESCRIPTION_CHARS: usize = 200;
 const ENDED: [i64; 4] = [10_015, 10_062, 50_027, 40_094];
 /// Code of an answer that somebody deleted.
 const UNKNOWN_MESSAGE: i64 = 10_008;
-
-/// An HTTP answer before its body is parsed.
-pub(super) struct Answer<'a> {
-    /// The request's name.
-    pub(super) method: &'static str,
-    /// The HTTP status.
-    pub(super) status: u16,
-    /// The `Retry-After` header, in seconds.
-    pub(super) retry_after: Option<f64>,
-    /// The body; JSON if it comes from Discord.
-    pub(super) body: &'a [u8],
-    /// False if the request had the token of an interaction.
-    pub(super) is_of_bot: bool,
-}
 
 /// `{"code": 50001, "message": "Missing Access", "retry_after": 0.725}`
 #[derive(Default, Deserialize)]
@@ -45,33 +29,44 @@ struct Failure {
     retry_after: Option<f64>,
 }
 
-impl Answer<'_> {
-    /// Returns the answer, or the error that it means.
-    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T, SendError> {
-        let method = self.method;
-        if self.status < 300 {
-            let body = if self.body.is_empty() { b"null" } else { self.body };
-            return serde_json::from_slice(body)
-                .map_err(|source| SendError::Unreadable { method, source: without_data(source) });
-        }
-        let Failure { code, message, retry_after } = serde_json::from_slice(self.body).unwrap_or_default();
-        let description: String = message.chars().take(MAX_DESCRIPTION_CHARS).collect();
-        let description = if description.is_empty() { "no description".to_owned() } else { description };
-        Err(match self.status {
-            429 => {
-                let wait = retry_after.or(self.retry_after).filter(|wait| (0.0..1e6).contains(wait));
-                SendError::RateLimited { retry_after: wait.map_or(DEFAULT_WAIT, Duration::from_secs_f64) }
-            }
-            500.. => SendError::Unavailable {
-                method,
-                source: Outage::Trouble(format!("HTTP status {}", self.status)),
-            },
-            404 if !self.is_of_bot && code == UNKNOWN_MESSAGE => SendError::Deleted,
-            _ if !self.is_of_bot && (ENDED.contains(&code) || matches!(self.status, 401 | 404)) => {
-                SendError::Ended
-            }
-            403 => SendError::Blocked { code, description },
-            status => SendError::Refused { method, status, code, description },
-        })
+/// Returns the answer to `call`, or the error that it means.
+pub(super) fn read<T: DeserializeOwned>(answer: &Answer, call: &Call<'_>) -> Result<T, CallError> {
+    let method = call.name;
+    if answer.status < 300 {
+        let body = if answer.body.is_empty() { b"null" } else { &answer.body[..] };
+        return serde_json::from_slice(body).map_err(CallError::unreadable(PLATFORM, method));
     }
+    let Failure { code, message, retry_after } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let description = described(&message, &[]);
+    let told = || retry_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
+    Err(match answer.status {
+        429 => {
+            let wait = told().or_else(|| answer.seconds("retry-after")).unwrap_or(DEFAULT_WAIT);
+            CallError::RateLimited { platform: PLATFORM, retry_after: Some(wait) }
+        }
+        status @ 500.. => {
+            CallError::unavailable(PLATFORM, method)(Outage::Trouble(format!("HTTP status {status}")))
+        }
+        403 if call.is_of_bot || !ENDED.contains(&code) => {
+            let reason =
+                format!("Discord does not let the bot do this in the channel: {description} ({code})");
+            CallError::Blocked { code, reason }
+        }
+        status => {
+            let hint = if call.is_of_bot && status == 401 { "; check DISCORD_BOT_TOKEN" } else { "" };
+            let reason = format!("Discord refused {method} with {status}: {description} ({code}){hint}");
+            CallError::Refused { status, code, reason }
+        }
+    })
+}
+
+/// Returns true if the first answer to an interaction was deleted.
+pub(super) fn is_deleted(error: &CallError) -> bool {
+    matches!(error, CallError::Refused { status: 404, code: UNKNOWN_MESSAGE, .. })
+}
+
+/// Returns true if an interaction cannot be answered any more: its fifteen minutes are over, or it has no follow-ups left.
+pub(super) fn is_ended(error: &CallError) -> bool {
+    let CallError::Refused { status, code, .. } = error else { return false };
+    !is_deleted(error) && (ENDED.contains(code) || matches!(status, 401 | 404))
 }

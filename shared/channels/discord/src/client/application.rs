@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Client, SendError};
+use super::{CallError, Client};
 use crate::parse::WEBHOOK_EVENTS;
 
 /// `GATEWAY_MESSAGE_CONTENT` and `GATEWAY_MESSAGE_CONTENT_LIMITED`.
@@ -43,25 +43,19 @@ impl Application {
     }
 }
 
-/// The addresses of an application.
-#[derive(Clone, Debug)]
-pub struct Endpoints<'a> {
-    /// Address of interactions and of webhook events.
-    pub url: &'a str,
-}
-
 impl Client {
     /// Reads the application of the bot's token.
-    pub async fn application(&self) -> Result<Application, SendError> {
-        self.as_bot("get current application", Method::GET, self.url(&["applications", "@me"]), None).await
+    pub async fn application(&self) -> Result<Application, CallError> {
+        self.as_bot("get current application", Method::GET, self.api.url(&["applications", "@me"]), None)
+            .await
     }
 
-    /// Sets the addresses of the application, and how people install it: for a server, and for themselves. Discord checks the
-    /// address first, with a valid and an invalid signature.
-    pub async fn set_endpoints(&self, endpoints: &Endpoints<'_>) -> Result<Application, SendError> {
+    /// Sets `url` as the address of interactions and of webhook events, and how people install the application: for a server,
+    /// and for themselves. Discord checks the address first, with a valid and an invalid signature.
+    pub async fn set_endpoints(&self, url: &str) -> Result<Application, CallError> {
         let body = json!({
-            "interactions_endpoint_url": endpoints.url,
-            "event_webhooks_url": endpoints.url,
+            "interactions_endpoint_url": url,
+            "event_webhooks_url": url,
             "event_webhooks_status": ENABLED,
             "event_webhooks_types": WEBHOOK_EVENTS,
             "integration_types_config": {
@@ -71,21 +65,21 @@ impl Client {
                 "1": {"oauth2_install_params": {"scopes": ["applications.commands"], "permissions": "0"}},
             },
         });
-        let url = self.url(&["applications", "@me"]);
+        let url = self.api.url(&["applications", "@me"]);
         self.as_bot("edit current application", Method::PATCH, url, Some(&body)).await
     }
 
     /// Replaces the application's commands; returns their number.
-    pub async fn set_commands(&self, commands: &[Value]) -> Result<usize, SendError> {
-        let url = self.url(&["applications", &self.application_id, "commands"]);
+    pub async fn set_commands(&self, commands: &[Value]) -> Result<usize, CallError> {
+        let url = self.api.url(&["applications", &self.application_id, "commands"]);
         let body = Value::from(commands);
         let set: Vec<Value> = self.as_bot("overwrite global commands", Method::PUT, url, Some(&body)).await?;
         Ok(set.len())
     }
 
     /// Reads the names of the application's commands.
-    pub async fn command_names(&self) -> Result<Vec<String>, SendError> {
-        let url = self.url(&["applications", &self.application_id, "commands"]);
+    pub async fn command_names(&self) -> Result<Vec<String>, CallError> {
+        let url = self.api.url(&["applications", &self.application_id, "commands"]);
         let commands: Vec<Value> = self.as_bot("get global commands", Method::GET, url, None).await?;
         let name = |command: Value| command["name"].as_str().map(str::to_owned);
         Ok(commands.into_iter().filter_map(name).collect())

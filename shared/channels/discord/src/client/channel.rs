@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Client, SendError};
+use super::{CallError, Client};
 
 /// `ADMINISTRATOR` and `MANAGE_GUILD`.
 ///
@@ -40,8 +40,8 @@ impl ChannelInfo {
 
 impl Client {
     /// Reads a channel.
-    pub async fn channel(&self, channel_id: &str) -> Result<ChannelInfo, SendError> {
-        self.as_bot("get channel", Method::GET, self.url(&["channels", channel_id]), None).await
+    pub async fn channel(&self, channel_id: &str) -> Result<ChannelInfo, CallError> {
+        self.as_bot("get channel", Method::GET, self.api.url(&["channels", channel_id]), None).await
     }
 
     /// Reads the messages of a channel after the message `after`, at most `limit` (1 to 100) of them, in any order.
@@ -50,29 +50,29 @@ impl Client {
         channel_id: &str,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Value>, SendError> {
-        let mut url = self.url(&["channels", channel_id, "messages"]);
+    ) -> Result<Vec<Value>, CallError> {
+        let mut url = self.api.url(&["channels", channel_id, "messages"]);
         let (after, limit) = (after.to_string(), limit.to_string());
         url.query_pairs_mut().extend_pairs([("after", &after), ("limit", &limit)]);
         self.as_bot("get channel messages", Method::GET, url, None).await
     }
 
     /// Shows the typing indicator for ten seconds.
-    pub async fn send_typing(&self, channel_id: &str) -> Result<(), SendError> {
-        let url = self.url(&["channels", channel_id, "typing"]);
+    pub async fn send_typing(&self, channel_id: &str) -> Result<(), CallError> {
+        let url = self.api.url(&["channels", channel_id, "typing"]);
         self.as_bot::<Value>("trigger typing indicator", Method::POST, url, None).await.map(|_| ())
     }
 
     /// Returns true if this member owns the guild of the channel, or has a role that may administer it.
-    pub async fn is_administrator(&self, channel_id: &str, user_id: &str) -> Result<bool, SendError> {
+    pub async fn is_administrator(&self, channel_id: &str, user_id: &str) -> Result<bool, CallError> {
         let Some(guild_id) = self.channel(channel_id).await?.guild_id else { return Ok(false) };
-        let url = self.url(&["guilds", &guild_id]);
+        let url = self.api.url(&["guilds", &guild_id]);
         let guild: Value = self.as_bot("get guild", Method::GET, url, None).await?;
         let Some(guild) = JsonView::of(&guild) else { return Ok(false) };
         if guild.id("owner_id") == Some(user_id) {
             return Ok(true);
         }
-        let url = self.url(&["guilds", &guild_id, "members", user_id]);
+        let url = self.api.url(&["guilds", &guild_id, "members", user_id]);
         let member: Value = self.as_bot("get guild member", Method::GET, url, None).await?;
         let own = member["roles"].as_array().cloned().unwrap_or_default();
         // Everybody has the role with the id of the guild.

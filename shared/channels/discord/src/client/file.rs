@@ -13,7 +13,7 @@ use reqwest::{Method, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Client, SendError};
+use super::{CallError, Client};
 
 /// Host of the files.
 const FILES: &str = "https://cdn.discordapp.com";
@@ -42,11 +42,11 @@ impl Client {
     ) -> Result<Vec<u8>, FileError> {
         let url = match url {
             Some(url) => url.to_owned(),
-            None => self.refreshed(&format!("{FILES}/{path}")).await?,
+            None => self.refreshed(&format!("{FILES}/{path}")).await.map_err(file_error)?,
         };
         let url = Url::parse(&url).ok().filter(|url| self.is_of_discord(url));
         let url = url.ok_or_else(|| FileError::Gone("its address is not one of Discord's".into()))?;
-        let client = self.http.client().map_err(unavailable)?;
+        let client = self.api.http.client().map_err(unavailable)?;
         let response = client.get(url).send().await.map_err(unavailable)?;
         match response.status().as_u16() {
             200 => read_limited(response, limit).await,
@@ -55,9 +55,9 @@ impl Client {
         }
     }
 
-    async fn refreshed(&self, url: &str) -> Result<String, SendError> {
+    async fn refreshed(&self, url: &str) -> Result<String, CallError> {
         let body = json!({"attachment_urls": [url]});
-        let api = self.url(&["attachments", "refresh-urls"]);
+        let api = self.api.url(&["attachments", "refresh-urls"]);
         let answer: Refreshed =
             self.as_bot("refresh attachment URLs", Method::POST, api, Some(&body)).await?;
         let first = answer.refreshed_urls.into_iter().next();
@@ -67,7 +67,15 @@ impl Client {
     /// Returns true for hosts of files, and for that of the API, which may be an emulator's.
     fn is_of_discord(&self, url: &Url) -> bool {
         let is_host = |host: &str| url.scheme() == "https" && HOSTS.contains(&host);
-        url.host_str().is_some_and(is_host) || url.origin() == self.base.origin()
+        url.host_str().is_some_and(is_host) || url.origin() == self.api.base.origin()
+    }
+}
+
+fn file_error(error: CallError) -> FileError {
+    match error {
+        // Somebody can correct a missing permission or token.
+        CallError::Refused { status, reason, .. } if status != 401 => FileError::Gone(reason),
+        error => FileError::Unavailable(error.to_string()),
     }
 }
 

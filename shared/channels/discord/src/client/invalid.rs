@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
 
-use super::SendError;
+use super::{CallError, PLATFORM};
 
 /// Time over which Discord counts.
 const WINDOW: Duration = Duration::from_mins(10);
@@ -36,18 +36,22 @@ impl Invalid {
         method: &'static str,
         is_of_bot: bool,
         now: Timestamp,
-    ) -> Result<(), SendError> {
+    ) -> Result<(), CallError> {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if is_of_bot && counted.unauthorized.is_some_and(|at| now.since(at) < WINDOW) {
-            let description = "the bot's token was refused in the last ten minutes".to_owned();
-            return Err(SendError::Refused { method, status: 401, code: 0, description });
+            let reason = format!(
+                "Discord refused {method} with 401: the bot's token was refused in the last ten minutes (0); check \
+                 DISCORD_BOT_TOKEN"
+            );
+            return Err(CallError::Refused { status: 401, code: 0, reason });
         }
         while counted.times.front().is_some_and(|at| now.since(*at) >= WINDOW) {
             counted.times.pop_front();
         }
         match counted.times.front() {
             Some(first) if counted.times.len() >= MAX_INVALID => {
-                Err(SendError::RateLimited { retry_after: first.plus(WINDOW).since(now) })
+                let retry_after = Some(first.plus(WINDOW).since(now));
+                Err(CallError::RateLimited { platform: PLATFORM, retry_after })
             }
             _ => Ok(()),
         }
@@ -80,7 +84,9 @@ mod tests {
             invalid.count(404, true, at(0));
         }
         let refused = invalid.check("send", false, at(60)).unwrap_err();
-        assert!(matches!(refused, SendError::RateLimited { retry_after } if retry_after.as_secs() == 540));
+        assert!(
+            matches!(refused, CallError::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 540)
+        );
         assert!(invalid.check("send", true, at(600)).is_ok());
     }
 
@@ -95,7 +101,7 @@ mod tests {
         );
         invalid.count(401, true, at(1));
         let refused = invalid.check("send", true, at(2)).unwrap_err();
-        assert!(matches!(refused, SendError::Refused { status: 401, .. }) && refused.is_permanent());
+        assert!(matches!(refused, CallError::Refused { status: 401, .. }) && refused.is_permanent());
         assert!(invalid.check("follow up", false, at(2)).is_ok());
         assert!(invalid.check("send", true, at(601)).is_ok());
     }

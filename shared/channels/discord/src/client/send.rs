@@ -4,7 +4,8 @@ use aws_lc_rs::digest::{SHA256, digest};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Call, Client, SendError};
+use super::answer::{is_deleted, is_ended};
+use super::{Call, CallError, Client, PLATFORM};
 use crate::address::Address;
 use crate::render::{no_mentions, without_previews};
 
@@ -33,19 +34,19 @@ pub fn nonce(key: &str, index: usize) -> String {
 impl Client {
     /// Sends `message`: as the answer to the interaction of `address` or a follow-up of it, or if that is over, as a message of
     /// the bot in the channel.
-    pub async fn send_message(&self, address: &Address, message: Message<'_>) -> Result<(), SendError> {
-        let token = address.token.as_ref().and_then(|token| token.at(self.clock.now()));
+    pub async fn send_message(&self, address: &Address, message: Message<'_>) -> Result<(), CallError> {
+        let token = address.token.as_ref().and_then(|token| token.at(self.api.clock.now()));
         if let Some(token) = token {
             let answered = if message.is_first {
                 match self.edit_original(token, message).await {
-                    Err(SendError::Deleted) => self.follow_up(token, message).await,
+                    Err(error) if is_deleted(&error) => self.follow_up(token, message).await,
                     edited => edited,
                 }
             } else {
                 self.follow_up(token, message).await
             };
             match answered {
-                Err(SendError::Ended) => {
+                Err(error) if is_ended(&error) => {
                     tracing::info!("an interaction has ended; its answer goes to the channel");
                 }
                 answered => return answered,
@@ -54,8 +55,8 @@ impl Client {
         self.create(address, message).await
     }
 
-    async fn edit_original(&self, token: &str, message: Message<'_>) -> Result<(), SendError> {
-        let url = self.url(&["webhooks", &self.application_id, token, "messages", "@original"]);
+    async fn edit_original(&self, token: &str, message: Message<'_>) -> Result<(), CallError> {
+        let url = self.api.url(&["webhooks", &self.application_id, token, "messages", "@original"]);
         self.send(Call {
             name: "edit of the answer to an interaction",
             method: Method::PATCH,
@@ -68,8 +69,8 @@ impl Client {
         .await
     }
 
-    async fn follow_up(&self, token: &str, message: Message<'_>) -> Result<(), SendError> {
-        let mut url = self.url(&["webhooks", &self.application_id, token]);
+    async fn follow_up(&self, token: &str, message: Message<'_>) -> Result<(), CallError> {
+        let mut url = self.api.url(&["webhooks", &self.application_id, token]);
         url.query_pairs_mut().append_pair("wait", "true");
         self.send(Call {
             name: "follow-up to an interaction",
@@ -83,7 +84,7 @@ impl Client {
         .await
     }
 
-    async fn create(&self, address: &Address, message: Message<'_>) -> Result<(), SendError> {
+    async fn create(&self, address: &Address, message: Message<'_>) -> Result<(), CallError> {
         let mut body = body(message);
         body["nonce"] = message.nonce.into();
         body["enforce_nonce"] = true.into();
@@ -93,7 +94,7 @@ impl Client {
         self.send(Call {
             name: "create message",
             method: Method::POST,
-            url: self.url(&["channels", &address.channel_id, "messages"]),
+            url: self.api.url(&["channels", &address.channel_id, "messages"]),
             body: Some(&body),
             file: message.file,
             is_of_bot: true,
@@ -103,10 +104,8 @@ impl Client {
         .await
     }
 
-    async fn send(&self, call: Call<'_>) -> Result<(), SendError> {
-        let mut effort = annals_channel::client::Effort::new(&self.clock, self.patience);
-        let slot = effort.wait_for_slot(self.share.as_ref()).await;
-        slot.map_err(|retry_after| SendError::RateLimited { retry_after })?;
+    async fn send(&self, call: Call<'_>) -> Result<(), CallError> {
+        self.api.wait_for_slot(PLATFORM, &mut self.api.effort()).await?;
         self.call::<Value>(&call).await.map(|_| ())
     }
 }

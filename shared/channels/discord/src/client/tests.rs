@@ -127,7 +127,7 @@ async fn a_follow_up_that_may_have_arrived_is_not_repeated() {
     let client = hasty(client);
     api.hang(1);
     let error = client.send_message(&interaction(&clock), message("two", "b", false)).await.unwrap_err();
-    assert!(matches!(error, SendError::Unavailable { .. }) && api.texts() == ["two"]);
+    assert!(matches!(error, CallError::Unavailable { .. }) && api.texts() == ["two"]);
 }
 
 #[tokio::test]
@@ -142,7 +142,9 @@ async fn rate_limits_and_faults_are_waited_for() {
     clock.advance_during(client.send_message(&to, message("b", "b", true))).await.0.unwrap();
     api.rate_limit(1, 3600.0);
     let error = client.send_message(&channel(), message("c", "c", true)).await.unwrap_err();
-    assert!(matches!(error, SendError::RateLimited { retry_after } if retry_after.as_secs() == 3600));
+    assert!(
+        matches!(error, CallError::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 3600)
+    );
     assert_eq!(api.texts(), ["a", "b"]);
 }
 
@@ -162,7 +164,7 @@ async fn no_error_contains_a_token_or_a_text() {
     let (api, client, clock) = start().await;
     api.expel("645");
     let blocked = client.send_message(&channel(), message("private words", "a", true)).await.unwrap_err();
-    assert!(matches!(blocked, SendError::Blocked { code: 50_001, .. }));
+    assert!(matches!(blocked, CallError::Blocked { code: 50_001, .. }));
     api.fail(9, 500);
     let (to, private) = (interaction(&clock), message("private words", "a", true));
     let failed = clock.advance_during(client.send_message(&to, private)).await.0.unwrap_err();
@@ -217,6 +219,6 @@ async fn the_commands_are_such_as_discord_accepts() {
 /// Sets the time that the client waits for an answer.
 fn hasty(mut client: Client) -> Client {
     let hasty = reqwest::Client::builder().timeout(Duration::from_millis(300)).build().unwrap();
-    client.http = hasty.into();
+    client.api.http = hasty.into();
     client
 }

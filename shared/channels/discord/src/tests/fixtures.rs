@@ -1,21 +1,16 @@
 //! Whole payloads: those made for this project, with what each becomes, and those recorded elsewhere.
 
-use std::sync::OnceLock;
-
 use annals_channel::testing::summaries;
 use annals_test_support::fixtures::payloads;
 
 use super::*;
 
 /// `tests/fixtures/discord`: payloads made for this project.
-pub(super) fn own() -> &'static [(String, Value)] {
-    static OWN: OnceLock<Vec<(String, Value)>> = OnceLock::new();
-    OWN.get_or_init(|| payloads("discord"))
-}
-
 #[test]
 fn each_of_our_payloads_becomes_what_it_should() {
-    let found = summaries(own(), |payload| parse(payload, &bot(), &settings()).map(|events| events.incoming));
+    let found = summaries(&payloads("discord"), |payload| {
+        parse(payload, &bot(), &settings()).map(|events| events.incoming)
+    });
     // Without the crate's name in the file's.
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("payloads", found);

@@ -1,42 +1,20 @@
 //! Rules of [`parse`], one by one.
 
+use annals_channel::testing::{check_rules, settings_of};
 use annals_core::access::{Access, Admission};
-use annals_core::chat_key::ChatKey;
-use annals_core::command::Command;
 use annals_core::reply_token::ReplyToken;
+use proptest::prelude::*;
 
 use super::*;
 
+/// `rules.json`: interactions and messages of Ada, by the fields that they have beyond [`ask`] or [`message`].
 #[test]
-fn a_call_belongs_to_the_window_that_people_see() {
-    let key = |fields: Value| draft(&ask(fields)).chat.to_string();
-    assert_eq!(key(json!({})), "agent:annals:channel:290:645");
-    for thread in [10, 11, 12] {
-        let channel = json!({"id": "645", "type": thread, "parent_id": "7"});
-        assert_eq!(key(json!({ "channel": channel })), "agent:annals:thread:290:645");
-    }
-    let user = json!({"id": "1033", "username": "ada"});
-    let private = |context: Value| {
-        let fields = json!({"guild_id": null, "member": null, "user": user, "context": context});
-        draft(&ask(fields))
-    };
-    assert_eq!(private(json!(1)).chat.to_string(), "agent:annals:user:1033");
-    assert!(private(json!(1)).metadata.is_private());
-    for others in [json!(2), json!(null), json!("1x")] {
-        let draft = private(others.clone());
-        assert_eq!(draft.chat.to_string(), "agent:annals:channel:@me:645", "{others}");
-        assert!(draft.metadata.is_group(), "the other people there can read it");
-    }
-    let in_guild = draft(&message(json!({})));
-    assert_eq!(in_guild.chat.to_string(), "agent:annals:channel:290:645");
-    let in_thread = draft(&message(json!({"channel_type": 12})));
-    assert_eq!(in_thread.chat.to_string(), "agent:annals:thread:290:645");
-    let direct = draft(&message(json!({"guild_id": null})));
-    assert_eq!(
-        (direct.chat.to_string().as_str(), direct.chat_id.as_str()),
-        ("agent:annals:user:1033", "645")
-    );
-    assert_eq!(direct.sender(), "discord-1033");
+fn each_case_follows_its_rule() {
+    check_rules(include_str!("rules.json"), |case| {
+        let call = case.get("ask").map(|fields| ask(fields.clone()));
+        let call = call.unwrap_or_else(|| message(case["message"].clone()));
+        parse(&call, &bot(), &settings_of(case)).map(|events| events.incoming)
+    });
 }
 
 #[test]
@@ -67,70 +45,12 @@ fn a_question_is_deferred_and_what_is_not_known_is_told_to_its_sender_alone() {
 }
 
 #[test]
-fn a_message_asks_if_it_is_for_the_bot() {
-    let asks = |fields: Value| draft(&message(fields)).asks;
-    assert!(!asks(json!({})));
-    assert!(asks(json!({"guild_id": null})));
-    assert!(asks(mentioning(&format!("<@{APPLICATION_ID}> hello"))));
-    assert!(asks(mentioning("hello")), "mentioned in a reply with a ping");
-    let own = json!({"author": {"id": APPLICATION_ID}, "content": "In May."});
-    assert!(asks(json!({"type": 19, "referenced_message": own})));
-    assert!(!asks(json!({"mention_everyone": true, "content": "@everyone hello"})));
-    let bot = json!({"id": "9", "username": "weather", "bot": true});
-    assert!(!asks(with(mentioning("hello"), json!({ "author": bot }))));
-    assert!(!asks(with(mentioning("hello"), json!({"webhook_id": "9"}))));
-    let always = Settings { group_activation: GroupActivation::Always, ..settings() };
-    let said = incoming_under(&message(json!({})), &always);
-    assert!(draft_of(&said).unwrap().asks);
-}
-
-#[test]
-fn a_mention_at_the_start_is_not_part_of_the_text_and_may_precede_a_command() {
+fn a_mention_at_the_start_is_not_part_of_the_text() {
     let said = |content: &str| shown(&draft(&message(mentioning(content))));
     assert_eq!(said(&format!("<@{APPLICATION_ID}> hello")), "hello");
     assert_eq!(said(&format!("<@!{APPLICATION_ID}>  hello")), "hello");
     assert_eq!(said(&format!("hello <@{APPLICATION_ID}>")), "hello @Annals");
     assert_eq!(said(&format!("<@{APPLICATION_ID}>")), "@Annals");
-    let new = incoming(&message(mentioning(&format!("<@{APPLICATION_ID}> /new plan"))));
-    let Incoming::Command { command, draft } = new else { panic!("{new:?}") };
-    assert_eq!(command, Command::New { first_message: Some("plan".into()) });
-    assert!(draft.asks);
-    let others = incoming(&message(json!({"content": "/new plan"})));
-    assert!(matches!(others, Incoming::Message(_)), "it may be for another bot");
-}
-
-#[test]
-fn what_is_no_message_of_a_person_is_ignored_with_its_reason() {
-    let reason = |call: &Value| match incoming(call) {
-        Incoming::Ignored { reason, .. } => reason,
-        other => panic!("{other:?}"),
-    };
-    assert!(reason(&message(json!({"content": ""}))).contains("MESSAGE_CONTENT"));
-    assert!(reason(&message(json!({"author": {"id": APPLICATION_ID}}))).contains("own message"));
-    let mut preview = message(json!({}));
-    preview["t"] = json!("MESSAGE_UPDATE");
-    assert!(reason(&preview).contains("not edited"));
-    assert!(reason(&json!({"t": "TYPING_START", "d": {}})).contains("no message"));
-}
-
-#[test]
-fn a_person_who_removes_the_app_cannot_be_written_to() {
-    let event = |kind: &str, data: Value| {
-        let event = json!({"type": kind, "timestamp": "2024-10-18T14:42:53.064834", "data": data});
-        incoming(&json!({"application_id": APPLICATION_ID, "type": 1, "event": event}))
-    };
-    let chat = ChatKey::direct("annals", "1033").unwrap();
-    let change = |can_write| Incoming::Membership {
-        chat: chat.clone(),
-        can_write,
-        at: annals_core::sort_key::Timestamp::from_millis(1_729_262_573_064).unwrap(),
-    };
-    let user = json!({"id": "1033"});
-    assert_eq!(event("APPLICATION_AUTHORIZED", json!({"integration_type": 1, "user": user})), change(true));
-    assert_eq!(event("APPLICATION_DEAUTHORIZED", json!({ "user": user })), change(false));
-    let of_guild =
-        event("APPLICATION_AUTHORIZED", json!({"integration_type": 0, "user": user, "guild": {"id": "1"}}));
-    assert!(matches!(of_guild, Incoming::Ignored { .. }));
 }
 
 #[test]
@@ -145,4 +65,16 @@ fn a_person_is_admitted_by_the_same_name_in_every_window() {
     assert_eq!((bo.of(&direct), bo.of(&group)), (Admission::Refused, Admission::Context));
     assert!(ada.may_hold(&direct.chat) && !bo.may_hold(&direct.chat));
     assert!(ada.admits_press(&direct) && ada.admits_press(&group) && !bo.admits_press(&group));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_kept_complete(text in "\\PC{1,60}") {
+        prop_assume!(!text.trim().is_empty());
+        let options = json!([{"name": "prompt", "type": 3, "value": &text}]);
+        let asked = draft(&ask(json!({"data": {"name": "ask", "type": 1, "options": options}})));
+        prop_assert_eq!(shown(&asked), text.clone());
+        let said = shown(&draft(&message(json!({"content": &text, "guild_id": null}))));
+        prop_assert_eq!(said.trim(), text.trim());
+    }
 }

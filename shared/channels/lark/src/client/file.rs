@@ -11,14 +11,14 @@
 //!
 //! Source: <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message-resource/get>.
 
+use annals_channel::client::Answer;
 use annals_channel::file::{FileError, read_limited, unavailable};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use super::answer::Answer;
-use super::{Client, SendError, code};
+use super::{CallError, Client, PLATFORM, answer, code};
 
 const METHOD: &str = "im/v1/messages/:message_id/resources/:file_key";
 /// Maximum size of an answer that is not a file.
@@ -33,36 +33,34 @@ impl Client {
         kind: &str,
         limit: usize,
     ) -> Result<Vec<u8>, FileError> {
-        let mut url = self.wire.url(&["im", "v1", "messages", message_id, "resources", key]);
+        let mut url = self.url(&["im", "v1", "messages", message_id, "resources", key]);
         url.query_pairs_mut().append_pair("type", kind);
         let mut refused = None;
         loop {
-            let token = self.tokens.get(&self.wire, refused).await?;
-            let request = self.wire.request(METHOD, Method::GET, url.clone())?;
-            let request = request.bearer_auth(token.value.expose_secret());
-            let response = request.send().await.map_err(unavailable)?;
-            let status = response.status().as_u16();
-            let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            let token = self.tokens.get(self, refused).await.map_err(file_error)?;
+            let token_value = token.value.expose_secret();
+            let request = self.api.request(Method::GET, url.clone());
+            let request = request.map_err(CallError::unavailable(PLATFORM, METHOD)).map_err(file_error)?;
+            let response = request.bearer_auth(token_value).send().await.map_err(unavailable)?;
+            let (status, headers) = (response.status().as_u16(), response.headers().clone());
+            let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             if status == 200 && !media_type.is_some_and(|value| value.starts_with("application/json")) {
                 return read_limited(response, limit).await;
             }
             let body = read_limited(response, MAX_ANSWER_BYTES).await.unwrap_or_default();
-            let answer = Answer { method: METHOD, status, reset: None, body: &body };
-            match answer.read::<Value>(&[token.value.expose_secret()]) {
-                Err(error) if refused.is_none() && error.is_about_token() => refused = Some(token.serial),
-                Err(error) => return Err(error.into()),
+            match answer::read::<Value>(&Answer { status, headers, body }, METHOD, &[token_value]) {
+                Err(CallError::Token { .. }) if refused.is_none() => refused = Some(token.serial),
+                Err(error) => return Err(file_error(error)),
                 Ok(_) => return Err(FileError::Unavailable("Lark's answer is not a file".into())),
             }
         }
     }
 }
 
-impl From<SendError> for FileError {
-    fn from(error: SendError) -> Self {
-        match error.code() {
-            Some(code::FILE_TOO_LARGE) => Self::TooLarge,
-            Some(code) if error.is_permanent() && !code::is_for_admins(code) => Self::Gone(error.to_string()),
-            _ => Self::Unavailable(error.to_string()),
-        }
+fn file_error(error: CallError) -> FileError {
+    match error {
+        CallError::Refused { code: code::FILE_TOO_LARGE, .. } => FileError::TooLarge,
+        CallError::Refused { code, reason, .. } if !code::is_for_admins(code) => FileError::Gone(reason),
+        error => FileError::Unavailable(error.to_string()),
     }
 }

@@ -18,12 +18,11 @@ use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Client, Data, SendError, code};
+use super::{Call, CallError, Client, Data, code};
 
 impl Client {
     /// Adds a reaction to the message and returns the id of the reaction, or `None` if the app may not react.
-    pub async fn react(&self, message_id: &str, emoji: &str) -> Result<Option<String>, SendError> {
-        const METHOD: &str = "im/v1/messages/:message_id/reactions";
+    pub async fn react(&self, message_id: &str, emoji: &str) -> Result<Option<String>, CallError> {
         #[derive(Deserialize)]
         struct Reaction {
             reaction_id: String,
@@ -31,10 +30,11 @@ impl Client {
         if self.may_not_react.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let url = self.wire.url(&["im", "v1", "messages", message_id, "reactions"]);
-        let body = json!({"reaction_type": {"emoji_type": emoji}});
-        let request = self.wire.request(METHOD, Method::POST, url)?.json(&body);
-        let reacted: Result<Data<Reaction>, _> = self.call(METHOD, &request, &mut self.effort()).await;
+        let url = self.url(&["im", "v1", "messages", message_id, "reactions"]);
+        let (name, body) =
+            ("im/v1/messages/:message_id/reactions", json!({"reaction_type": {"emoji_type": emoji}}));
+        let call = Call { name, method: Method::POST, url, body: Some(&body) };
+        let reacted: Result<Data<Reaction>, _> = self.call(&call, &mut self.api.effort()).await;
         if let Err(error) = &reacted
             && error.code().is_some_and(|code| code::is_for_admins(code) || code == code::UNKNOWN_EMOJI)
         {
@@ -45,10 +45,10 @@ impl Client {
     }
 
     /// Removes a reaction of the app.
-    pub async fn unreact(&self, message_id: &str, reaction_id: &str) -> Result<(), SendError> {
-        const METHOD: &str = "im/v1/messages/:message_id/reactions/:reaction_id";
-        let url = self.wire.url(&["im", "v1", "messages", message_id, "reactions", reaction_id]);
-        let request = self.wire.request(METHOD, Method::DELETE, url)?;
-        self.call(METHOD, &request, &mut self.effort()).await.map(|_: Value| ())
+    pub async fn unreact(&self, message_id: &str, reaction_id: &str) -> Result<(), CallError> {
+        let name = "im/v1/messages/:message_id/reactions/:reaction_id";
+        let url = self.url(&["im", "v1", "messages", message_id, "reactions", reaction_id]);
+        let call = Call { name, method: Method::DELETE, url, body: None };
+        self.call(&call, &mut self.api.effort()).await.map(|_: Value| ())
     }
 }

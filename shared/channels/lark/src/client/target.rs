@@ -4,8 +4,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use super::super::address::Address;
 use super::super::render::Chunk;
-use super::code;
-use super::error::SendError;
+use super::{CallError, code};
 
 /// Returns the `uuid` of chunk number `chunk` of the reply that is stored at `key` (chat and sort key): 32 characters,
 /// the same in every attempt.
@@ -45,8 +44,8 @@ impl<'a> Target<'a> {
     pub(super) fn leave_out(
         &mut self,
         piece: Piece,
-        error: SendError,
-    ) -> Result<(Vec<Piece>, &'static str), SendError> {
+        error: CallError,
+    ) -> Result<(Vec<Piece>, &'static str), CallError> {
         let Some(code) = error.code() else { return Err(error) };
         let is_reply = self.message_id.is_some();
         if is_reply && self.in_thread && code::is_about_thread(code) {

@@ -16,30 +16,29 @@
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
-use annals_io::clock::Clock;
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::error::SendError;
-use super::wire::Wire;
+use super::answer::trouble;
+use super::{Call, CallError, Client};
 
 const METHOD: &str = "auth/v3/tenant_access_token/internal";
 /// Time before its end at which a token is replaced: within the time in which Lark returns a new one.
 const MARGIN: Duration = Duration::from_mins(10);
 
 /// The app's credentials and its current token.
+#[derive(Debug)]
 pub(super) struct Tokens {
     app_id: String,
     app_secret: SecretString,
-    clock: Clock,
     current: Mutex<Option<Token>>,
 }
 
 /// A token from Lark.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) value: SecretString,
     /// Number of the token in this process, to recognize a refused one.
@@ -56,22 +55,22 @@ struct Given {
 }
 
 impl Tokens {
-    pub(super) fn new(app_id: String, app_secret: SecretString, clock: Clock) -> Self {
-        Self { app_id, app_secret, clock, current: Mutex::new(None) }
+    pub(super) fn new(app_id: String, app_secret: SecretString) -> Self {
+        Self { app_id, app_secret, current: Mutex::new(None) }
     }
 
     /// Returns a token other than the one with the serial number `refused`, which Lark did not accept.
-    pub(super) async fn get(&self, wire: &Wire, refused: Option<u64>) -> Result<Token, SendError> {
+    pub(super) async fn get(&self, client: &Client, refused: Option<u64>) -> Result<Token, CallError> {
         // Held during the request, so that the other callers wait for it.
         let mut current = self.current.lock().await;
-        let now = self.clock.now();
+        let now = client.api.clock.now();
         if let Some(token) =
             current.as_ref().filter(|token| now < token.until && refused != Some(token.serial))
         {
             return Ok(token.clone());
         }
         let serial = current.as_ref().map_or(0, |token| token.serial + 1);
-        let Given { tenant_access_token, expire } = self.fetch(wire).await?;
+        let Given { tenant_access_token, expire } = self.fetch(client).await?;
         let life = Duration::from_secs(expire);
         let until = now.plus(life.saturating_sub(MARGIN).max(life / 2));
         let token = Token { value: tenant_access_token.into(), serial, until };
@@ -79,14 +78,14 @@ impl Tokens {
         Ok(token)
     }
 
-    async fn fetch(&self, wire: &Wire) -> Result<Given, SendError> {
+    async fn fetch(&self, client: &Client) -> Result<Given, CallError> {
         let secret = self.app_secret.expose_secret();
-        let url = wire.url(&["auth", "v3", "tenant_access_token", "internal"]);
+        let url = client.url(&["auth", "v3", "tenant_access_token", "internal"]);
         let body = json!({"app_id": self.app_id, "app_secret": secret});
-        let request = wire.request(METHOD, Method::POST, url)?.json(&body);
-        let given: Given = wire.ask(METHOD, request, &[secret]).await?;
+        let call = Call { name: METHOD, method: Method::POST, url, body: Some(&body) };
+        let given: Given = client.ask(&call, None, &[secret]).await?;
         if given.tenant_access_token.is_empty() {
-            return Err(SendError::trouble(METHOD, 0));
+            return Err(trouble(METHOD, 0));
         }
         Ok(given)
     }

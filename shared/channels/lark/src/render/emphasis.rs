@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, Parser, Tag};
 
-use super::super::dialect::OPTIONS;
+use super::super::split::OPTIONS;
 use super::edits::{BREAK, Edits, refer};
 
 /// Escapes text that is markup only by accident: `2*3*4`, `__init__`, `about ~5 or ~6`.

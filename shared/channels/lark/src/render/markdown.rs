@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pulldown_cmark::{Event, LinkType, Parser, Tag, TagEnd};
 
-use super::super::dialect::OPTIONS;
+use super::super::split::OPTIONS;
 use super::edits::{BREAK, Edits, refer};
 use super::emphasis::{strengthen, without_accidents};
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use pulldown_cmark::{Event, Parser, Tag};
 
-use super::super::dialect::OPTIONS;
+use super::super::split::OPTIONS;
 use super::*;
 
 fn only(markdown: &str) -> Chunk {
@@ -246,14 +246,5 @@ proptest! {
             kinds.map(|event| format!("{event:?}").replace("Image", "Link")).collect()
         };
         prop_assert_eq!(kinds(&markdown::tidy(&markdown)), kinds(&markdown));
-    }
-
-    #[test]
-    fn any_text_can_be_sent(text in "[-`~>|#*_!\\[\\]()<a:/&;t \n\t0-9.\"]{0,300}") {
-        for chunk in chunks(&text) {
-            prop_assert!(chunk.primary().bytes() <= CARD_LIMIT.max(TEXT_LIMIT));
-            let Content::Text(plain) = chunk.plain() else { panic!() };
-            prop_assert!(!plain.trim().is_empty());
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the content of each message type.
 
 use annals_channel::testing::summaries;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -13,16 +14,6 @@ fn content_and_metadata_become_what_they_should() {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("content", found);
     });
-}
-
-fn event_of(case: &Value) -> Value {
-    let (message, fields) = match case.get("group") {
-        Some(fields) => (group(json!({})), fields),
-        None => (p2p(json!({})), &case["p2p"]),
-    };
-    let content =
-        fields.get("content").map_or_else(|| text("hi"), |content| json!({"content": content.to_string()}));
-    received(with(with(message, fields.clone()), content))
 }
 
 #[test]
@@ -94,4 +85,11 @@ fn content_of_schema_1_is_read_from_the_event() {
         "T\nwords\nimage image/* - lark:om_5/i1\nimage image/* - lark:om_5/i2",
     );
     check(json!({"msg_type": "file", "file_key": "f"}), "file application/octet-stream - lark:om_5/f");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_kept_complete(text in "[^@]{1,60}") {
+        prop_assert_eq!(shown(&draft(p2p(self::text(&text)))), text);
+    }
 }

@@ -1,7 +1,5 @@
 //! Whole payloads: those made for this project, with what each becomes, and those recorded elsewhere.
 
-use std::sync::OnceLock;
-
 use annals_channel::testing::summaries;
 use annals_test_support::fixtures::payloads;
 
@@ -9,14 +7,9 @@ use super::*;
 use crate::listed::from_listed;
 
 /// `tests/fixtures/lark`: payloads made for this project, in the shapes of the event subscription.
-pub(super) fn own() -> &'static [(String, Value)] {
-    static OWN: OnceLock<Vec<(String, Value)>> = OnceLock::new();
-    OWN.get_or_init(|| payloads("lark"))
-}
-
 #[test]
 fn each_of_our_payloads_becomes_what_it_should() {
-    let found = summaries(own(), |payload| parse(payload, &bot(), &settings()));
+    let found = summaries(&payloads("lark"), |payload| parse(payload, &bot(), &settings()));
     // Without the crate's name in the file's.
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("payloads", found);

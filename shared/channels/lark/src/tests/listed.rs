@@ -1,12 +1,13 @@
 //! Tests of messages from the API: they give the same records as their events.
 
-use annals_core::record::Kind;
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::testing::{as_kind, stored};
 
 use super::*;
 use crate::listed::{from_listed, is_merge_forward, with_children};
-use crate::recall::{places, recalled};
+use crate::parse::places;
+use annals_channel::webhook::withdrawn;
 
 /// Builds the API's item for the message of `event`.
 fn item_of(message: &Value, sender: &Value) -> Value {
@@ -176,6 +177,7 @@ fn a_recalled_message_is_found_and_gets_a_new_form() {
     assert_eq!(places(&with(gone, json!({"create_time": null})), &settings()), None);
 
     let at = Timestamp::from_millis(1_764_057_700_000).unwrap();
+    let recalled = |record: &Record, at| withdrawn(record, Some(at), "[message recalled]");
     let later = recalled(&stored(&original), at).unwrap();
     assert_eq!((shown(&later).as_str(), later.asks, later.form_ts), ("[message recalled]", false, Some(at)));
     assert_eq!(

@@ -15,12 +15,12 @@
 //! Source: <https://core.telegram.org/bots/api#getfile>.
 
 use annals_channel::file::{FileError, read_limited, unavailable};
-use reqwest::{Method, Url};
+use reqwest::Url;
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Client, SendError};
+use super::{CallError, Client};
 
 #[derive(Deserialize)]
 struct File {
@@ -33,7 +33,9 @@ struct File {
 impl Client {
     /// Downloads the file of `file_id`, if it has at most `limit` bytes.
     pub async fn file(&self, file_id: &str, limit: usize) -> Result<Vec<u8>, FileError> {
-        let file: File = self.call("getFile", &json!({"file_id": file_id}), &mut self.effort()).await?;
+        let body = json!({"file_id": file_id});
+        let file: Result<File, _> = self.call("getFile", &body, &mut self.api.effort()).await;
+        let file = file.map_err(|error| refused(&error))?;
         if file.file_size.is_some_and(|size| size > limit as u64) {
             return Err(FileError::TooLarge);
         }
@@ -42,8 +44,8 @@ impl Client {
             // A self-hosted Bot API server that keeps files on its disk gives no usable path either.
             return Err(FileError::Unavailable("getFile returned no usable file path".into()));
         };
-        let http = self.http.client().map_err(unavailable)?;
-        let response = http.request(Method::GET, url).send().await.map_err(unavailable)?;
+        let http = self.api.http.client().map_err(unavailable)?;
+        let response = http.get(url).send().await.map_err(unavailable)?;
         match response.status().as_u16() {
             200 => read_limited(response, limit).await,
             // The path was requested just before, so it has not expired: the file is gone.
@@ -56,32 +58,22 @@ impl Client {
 
     /// Returns the download URL of the file at `path`, or `None` if `path` could lead out of the bot's folder.
     fn file_url(&self, path: &str) -> Option<Url> {
-        let parts: Vec<&str> = path.split('/').collect();
-        if parts.iter().any(|part| matches!(*part, "" | "." | "..")) {
+        let parts = path.split('/');
+        if parts.clone().any(|part| matches!(part, "" | "." | "..")) {
             return None;
         }
-        let mut url = Url::parse(&self.api_base).ok()?;
         let bot = format!("bot{}", self.token.expose_secret());
-        url.path_segments_mut().ok()?.pop_if_empty().push("file").push(&bot).extend(parts);
-        Some(url)
+        Some(self.api.url(&["file", &bot].into_iter().chain(parts).collect::<Vec<_>>()))
     }
 }
 
-impl From<SendError> for FileError {
-    fn from(error: SendError) -> Self {
-        match &error {
-            SendError::Refused { status: 400, description, .. } => {
-                let says = |words: &str| description.to_lowercase().contains(words);
-                if says("too big") {
-                    Self::TooLarge
-                // Telegram's text, "wrong file_id or the file is temporarily unavailable", leaves open which one it is.
-                } else if says("temporarily unavailable") {
-                    Self::Unavailable(error.to_string())
-                } else {
-                    Self::Gone(error.to_string())
-                }
-            }
-            _ => Self::Unavailable(error.to_string()),
-        }
+fn refused(error: &CallError) -> FileError {
+    let reason = error.to_string();
+    let says = |words: &str| reason.to_lowercase().contains(words);
+    match error {
+        CallError::Refused { status: 400, .. } if says("too big") => FileError::TooLarge,
+        // Telegram's text, "wrong file_id or the file is temporarily unavailable", leaves open which one it is.
+        CallError::Refused { status: 400, .. } if !says("temporarily unavailable") => FileError::Gone(reason),
+        _ => FileError::Unavailable(reason),
     }
 }

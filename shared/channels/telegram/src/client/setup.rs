@@ -15,35 +15,68 @@
 
 use annals_core::command;
 use annals_core::language::Language;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::event::allowed_updates;
-use super::Client;
-use super::error::SendError;
-use super::webhook::{Webhook, WebhookInfo};
+use super::{CallError, Client};
+
+/// Telegram's data on a webhook. It does not tell if the secret is right.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct WebhookInfo {
+    /// URL; empty if no webhook is set.
+    pub url: String,
+    /// Number of updates that wait for delivery.
+    #[serde(default)]
+    pub pending_update_count: u64,
+    /// Time of the last failed delivery, in epoch seconds.
+    pub last_error_date: Option<i64>,
+    /// Reason of the last failed delivery.
+    pub last_error_message: Option<String>,
+    /// Number of updates that may be delivered at once.
+    pub max_connections: Option<u8>,
+    /// Kinds of update that are sent. Empty means Telegram's default.
+    #[serde(default)]
+    pub allowed_updates: Vec<String>,
+}
+
+impl WebhookInfo {
+    /// Returns the kinds of update that this program reads and Telegram does not send.
+    pub fn missing(&self) -> Vec<&'static str> {
+        // The default is all kinds but `chat_member` and reactions, which are not read.
+        let sends =
+            |kind: &&str| self.allowed_updates.is_empty() || self.allowed_updates.iter().any(|it| it == kind);
+        allowed_updates().filter(|kind| !sends(kind)).collect()
+    }
+}
 
 impl Client {
-    /// Sets the webhook to `webhook`, with the kinds of update that are read. Replaces an earlier webhook; pending
-    /// updates are kept.
-    pub async fn set_webhook(&self, webhook: &Webhook) -> Result<(), SendError> {
+    /// Sets the webhook to `url`, with the kinds of update that are read and at most `max_connections` (1 to 100)
+    /// deliveries at once. Telegram sends `secret` with each. Replaces an earlier webhook; pending updates are kept.
+    pub async fn set_webhook(
+        &self,
+        url: &str,
+        secret: &SecretString,
+        max_connections: u64,
+    ) -> Result<(), CallError> {
         let body = json!({
-            "url": webhook.url,
-            "secret_token": webhook.secret.expose_secret(),
+            "url": url,
+            "secret_token": secret.expose_secret(),
             "allowed_updates": allowed_updates().collect::<Vec<_>>(),
-            "max_connections": webhook.max_connections,
+            "max_connections": max_connections,
         });
-        self.call("setWebhook", &body, &mut self.effort()).await.map(|_: bool| ())
+        self.call("setWebhook", &body, &mut self.api.effort()).await.map(|_: bool| ())
     }
 
     /// Returns Telegram's data on the webhook.
-    pub async fn webhook_info(&self) -> Result<WebhookInfo, SendError> {
-        self.call("getWebhookInfo", &json!({}), &mut self.effort()).await
+    pub async fn webhook_info(&self) -> Result<WebhookInfo, CallError> {
+        self.call("getWebhookInfo", &json!({}), &mut self.api.effort()).await
     }
 
     /// Sets the bot's menu to the commands of `/help`, in `language` for everybody, or with `None` in English and in each
     /// other language for its people. Returns their number. Replaces an earlier menu.
-    pub async fn set_commands(&self, language: Option<Language>) -> Result<usize, SendError> {
+    pub async fn set_commands(&self, language: Option<Language>) -> Result<usize, CallError> {
         let menu = |language: Language| -> Vec<Value> {
             command::menu(language.texts())
                 .map(|(command, description)| json!({"command": command, "description": description}))
@@ -52,11 +85,11 @@ impl Client {
         let general = language.unwrap_or(Language::En);
         let commands = menu(general);
         let (count, body) = (commands.len(), json!({"commands": commands}));
-        self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| ())?;
+        self.call("setMyCommands", &body, &mut self.api.effort()).await.map(|_: bool| ())?;
         for own in Language::ALL.into_iter().filter(|own| *own != general) {
             // Also if `language` is fixed: it replaces a menu that an earlier setup has left.
             let body = json!({"commands": menu(language.unwrap_or(own)), "language_code": own.code()});
-            self.call("setMyCommands", &body, &mut self.effort()).await.map(|_: bool| ())?;
+            self.call("setMyCommands", &body, &mut self.api.effort()).await.map(|_: bool| ())?;
         }
         Ok(count)
     }

@@ -2,7 +2,7 @@
 
 use super::super::render::Styled;
 use super::super::split::{LIMIT, split};
-use super::error::SendError;
+use super::CallError;
 
 /// The optional parts of an address.
 #[derive(Clone, Copy)]
@@ -18,11 +18,11 @@ impl Target {
     pub(super) fn leave_out(
         &mut self,
         piece: Styled,
-        error: SendError,
-    ) -> Result<(Vec<Styled>, &'static str), SendError> {
-        let SendError::Refused { status: 400, description, .. } = &error else { return Err(error) };
-        let description = description.to_lowercase();
-        let says = |words: &[&str]| words.iter().any(|words| description.contains(words));
+        error: CallError,
+    ) -> Result<(Vec<Styled>, &'static str), CallError> {
+        let CallError::Refused { status: 400, reason, .. } = &error else { return Err(error) };
+        let reason = reason.to_lowercase();
+        let says = |words: &[&str]| words.iter().any(|words| reason.contains(words));
         if says(&["entit"]) && !piece.entities.is_empty() {
             return Ok((split(&Styled::plain(piece.to_plain()), LIMIT), "styles"));
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Client, SendError, chunks, topic, without_nulls};
+use super::{CallError, Client, chunks, topic, without_nulls};
 use crate::address::Address;
 
 /// Pause after a 404, which an API without drafts returns.
@@ -29,7 +29,7 @@ pub(super) struct Drafts(AtomicI64);
 
 impl Client {
     /// Shows "typing…" in the chat for about five seconds.
-    pub async fn send_typing(&self, address: &Address) -> Result<(), SendError> {
+    pub async fn send_typing(&self, address: &Address) -> Result<(), CallError> {
         let body = without_nulls(json!({
             "chat_id": address.chat_id,
             "message_thread_id": topic(address.thread_id),
@@ -45,8 +45,8 @@ impl Client {
     /// The draft shows the last message that `markdown` would become, as plain text: a style may be incomplete, and the
     /// next draft would show it differently. Returns false without sending if there is no text, or while drafts are
     /// paused after a rate limit.
-    pub async fn send_draft(&self, address: &Address, id: i64, markdown: &str) -> Result<bool, SendError> {
-        let now = self.clock.now();
+    pub async fn send_draft(&self, address: &Address, id: i64, markdown: &str) -> Result<bool, CallError> {
+        let now = self.api.clock.now();
         let Some(chunk) = chunks(markdown).pop().filter(|chunk| !chunk.text.trim().is_empty()) else {
             return Ok(false);
         };
@@ -61,8 +61,8 @@ impl Client {
         }));
         let sent = self.try_once("sendMessageDraft", &body).await.map(|_: Value| true);
         let pause = match &sent {
-            Err(SendError::RateLimited { retry_after }) => *retry_after,
-            Err(SendError::Refused { status: 404, .. }) => WITHOUT_DRAFTS,
+            Err(CallError::RateLimited { retry_after: Some(wait), .. }) => *wait,
+            Err(CallError::Refused { status: 404, .. }) => WITHOUT_DRAFTS,
             _ => return sent,
         };
         self.drafts.0.store(now.plus(pause).as_millis(), Ordering::Relaxed);

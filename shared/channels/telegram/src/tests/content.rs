@@ -3,6 +3,7 @@
 use annals_channel::testing::summaries;
 use annals_core::record::Record;
 use annals_core::testing::stored;
+use proptest::prelude::*;
 
 use super::*;
 use crate::address::Address;
@@ -37,23 +38,15 @@ fn a_file_has_what_is_needed_to_fetch_it() {
 
 #[test]
 fn a_missing_chat_type_is_inferred() {
-    let check = |kind: &str, chat: Value, wanted: &str| {
-        let message = json!({"message_id": 1, "date": 1, "text": "x", "chat": chat});
+    for (kind, chat, wanted) in [
+        ("message", json!({"id": 1}), "private"),
+        ("message", json!({"id": -1, "type": ""}), "group"),
+        ("channel_post", json!({"id": 1, "type": "chat"}), "channel"),
+        ("channel_post", json!({"id": -1, "type": "supergroup"}), "supergroup"),
+    ] {
+        let message = private(json!({"text": "x", "chat": chat}));
         assert_eq!(draft(kind, &message).metadata.fields()["chatType"], wanted, "{message}");
-    };
-    check("message", json!({"id": 1}), "private");
-    check("message", json!({"id": -1, "type": ""}), "group");
-    check("channel_post", json!({"id": 1, "type": "chat"}), "channel");
-    check("channel_post", json!({"id": -1, "type": "supergroup"}), "supergroup");
-}
-
-#[test]
-fn an_album_is_named() {
-    assert_eq!(
-        draft("message", &private(json!({"photo": [], "media_group_id": "138"}))).album.as_deref(),
-        Some("138")
-    );
-    assert_eq!(draft("message", &private(json!({"photo": []}))).album, None);
+    }
 }
 
 #[test]
@@ -89,4 +82,13 @@ fn the_address_of_a_reply_is_read_from_the_record() {
     assert_eq!(guest.metadata.fields()["telegram"], json!({"guestQueryId": "gq"}));
     let elsewhere = Record { chat_id: "oc_1".into(), ..stored(&guest) };
     assert_eq!(Address::of(&elsewhere), None);
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_kept_complete(text in ".{1,60}", offset in 0..40_i64, length in 0..40_i64) {
+        let entities = json!([{"type": "mention", "offset": offset, "length": length}]);
+        let message = group(json!({"text": text, "entities": entities}));
+        prop_assert_eq!(shown(&draft("message", &message)), text);
+    }
 }

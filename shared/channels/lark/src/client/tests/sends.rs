@@ -20,27 +20,19 @@ fn texts(api: &LarkApi) -> Vec<String> {
     api.sent().iter().map(annals_test_support::lark_api::Sent::text).collect()
 }
 
+/// Sends a text to the chat.
+async fn post(client: &Client, text: &str, uuid: &str) -> Result<String, CallError> {
+    let target = Target { chat_id: CHAT, message_id: None, in_thread: false };
+    let content = ("text", json!({ "text": text }).to_string());
+    client.post(&target, content, uuid, &mut client.api.effort()).await
+}
+
 /// Sends all of `markdown` as one reply to `om_1`.
-async fn send_all(client: &Client, markdown: &str, in_thread: bool) -> Result<(), SendError> {
+async fn send_all(client: &Client, markdown: &str, in_thread: bool) -> Result<(), CallError> {
     for (index, chunk) in chunks(markdown).iter().enumerate() {
         client.send_chunk(&address(Some("om_1"), in_thread), chunk, "key", index).await?;
     }
     Ok(())
-}
-
-#[tokio::test]
-async fn a_reply_quotes_its_message_and_a_send_goes_to_the_chat() {
-    let (api, client, _) = start_chat().await;
-    let id = client.reply(&address(Some("om_1"), true), &text("a"), "u1").await.unwrap();
-    assert_eq!(id, "om_sent_0");
-    client.reply(&address(None, false), &text("b"), "u2").await.unwrap();
-    client.send(CHAT, &Content::Card("# c".into()), "u3").await.unwrap();
-    let sent = api.sent_to(CHAT);
-    let places: Vec<_> = sent.iter().map(|sent| (sent.reply_to.as_deref(), sent.in_thread)).collect();
-    assert_eq!(places, [(Some("om_1"), Some(true)), (None, None), (None, None)]);
-    assert_eq!(texts(&api), ["a", "b", "# c"]);
-    let kinds: Vec<_> = sent.iter().map(|sent| (sent.msg_type.as_str(), sent.uuid.as_str())).collect();
-    assert_eq!(kinds, [("text", "u1"), ("text", "u2"), ("interactive", "u3")]);
 }
 
 #[tokio::test]
@@ -104,8 +96,8 @@ async fn a_refused_card_is_sent_as_text() {
         assert_eq!(texts(&api).last().unwrap(), "**b**");
     }
     api.refuse(9, 230_099);
-    let error = client.send(CHAT, &text("a"), "u").await.unwrap_err();
-    assert!(matches!(error, SendError::Refused { code: 230_099, .. }) && error.is_permanent());
+    let error = post(&client, "a", "u").await.unwrap_err();
+    assert!(matches!(error, CallError::Refused { code: 230_099, .. }) && error.is_permanent());
     assert!(!error.to_string().contains("what was said"), "{error}");
 }
 
@@ -126,7 +118,7 @@ async fn a_text_too_long_for_lark_is_halved() {
     assert_eq!((again, api.sent().len()), (ids, sent.len()));
     api.limit_body(10);
     let error = client.send_chunk(&address(None, false), chunk, "other", 0).await.unwrap_err();
-    assert!(matches!(error, SendError::Refused { code: 230_025, .. }), "{error:?}");
+    assert!(matches!(error, CallError::Refused { code: 230_025, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -147,7 +139,7 @@ async fn refused_optional_parts_are_left_out() {
     api.refuse(1, 230_050);
     let to = address(Some("om_1"), true);
     let error = client.send_chunk(&to, &chunks("c")[0], "key9", 0).await.unwrap_err();
-    assert!(matches!(error, SendError::Refused { code: 230_050, .. }), "{error:?}");
+    assert!(matches!(error, CallError::Refused { code: 230_050, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -155,7 +147,7 @@ async fn a_recalled_question_is_not_answered() {
     let (api, client, _) = start_chat().await;
     api.recall("om_1");
     let error = send_all(&client, "**a**", false).await.unwrap_err();
-    assert!(matches!(error, SendError::Refused { code: 230_011, .. }) && error.is_permanent(), "{error:?}");
+    assert!(matches!(error, CallError::Refused { code: 230_011, .. }) && error.is_permanent(), "{error:?}");
     assert!(error.to_string().contains("The message is recalled."), "{error}");
     assert_eq!((api.sent().len(), api.codes("reply").len()), (0, 1));
 }
@@ -172,84 +164,49 @@ async fn refusals_become_the_matching_errors() {
     ];
     for (make, expect, is_blocked) in troubles {
         make(&api, CHAT);
-        let error = client.send(CHAT, &text("a"), "u").await.unwrap_err();
+        let error = post(&client, "a", "u").await.unwrap_err();
         assert!(error.is_permanent(), "{error:?}");
         match error {
-            SendError::Blocked { code, description } if is_blocked => {
+            CallError::Blocked { code, reason } if is_blocked => {
                 assert_eq!(code, expect);
-                assert!(!description.is_empty());
+                assert!(!reason.is_empty());
             }
-            SendError::Refused { code, .. } if !is_blocked => assert_eq!(code, expect),
+            CallError::Refused { code, .. } if !is_blocked => assert_eq!(code, expect),
             other => panic!("{other:?}"),
         }
     }
     api.restore(CHAT);
     for code in [230_018, 230_022, 230_027, 230_035, 99_991_672] {
         api.refuse(1, code);
-        let error = client.send(CHAT, &text("a"), "u").await.unwrap_err();
-        assert!(matches!(error, SendError::Refused { code: c, .. } if c == code) && error.is_permanent());
+        let error = post(&client, "a", "u").await.unwrap_err();
+        assert!(matches!(error, CallError::Refused { code: c, .. } if c == code) && error.is_permanent());
     }
     assert_eq!(api.sent(), []);
-    let error = client.send(CHAT, &text(" "), "u").await.unwrap_err();
-    assert!(matches!(error, SendError::Refused { code: 230_001, .. }), "{error:?}");
+    let error = post(&client, " ", "u").await.unwrap_err();
+    assert!(matches!(error, CallError::Refused { code: 230_001, .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_rate_limit_is_retried_after_the_time_that_it_names() {
+async fn rate_limits_and_faults_are_waited_for() {
     let (api, client, clock) = start().await;
+    let send = async |uuid: &str| clock.advance_during(post(&client, "a", uuid)).await;
     api.rate_limit(2, Some(7));
-    let (sent, took) = clock.advance_during(client.send(CHAT, &text("a"), "u")).await;
-    sent.unwrap();
-    assert_eq!(api.codes("send"), [99_991_400, 99_991_400, 0]);
-    assert!(took >= Duration::from_secs(14), "{took:?}");
-}
-
-#[tokio::test]
-async fn waits_grow_for_rate_limits_that_name_no_time() {
-    let (api, client, clock) = start().await;
-    api.refuse(3, 230_020);
-    let (sent, took) = clock.advance_during(client.send(CHAT, &text("a"), "u")).await;
-    sent.unwrap();
-    assert_eq!(api.codes("send"), [230_020, 230_020, 230_020, 0]);
-    assert!(took >= Duration::from_secs(7) && took < Duration::from_secs(12), "{took:?}");
-}
-
-#[tokio::test]
-async fn a_call_fails_when_its_patience_is_used_up() {
-    let (api, client, clock) = start().await;
-    api.rate_limit(9, Some(25));
-    let (sent, took) = clock.advance_during(client.send(CHAT, &text("a"), "u")).await;
-    let error = sent.unwrap_err();
-    let told = Some(Duration::from_secs(25));
-    assert!(matches!(error, SendError::RateLimited { retry_after } if retry_after == told), "{error:?}");
-    assert!(!error.is_permanent());
-    assert!(took >= Duration::from_secs(50) && took < Duration::from_mins(1), "{took:?}");
-    assert_eq!(api.codes("send").len(), 3);
-    let client = client.with_patience(Duration::ZERO);
-    assert!(client.send(CHAT, &text("a"), "u").await.is_err());
-}
-
-#[tokio::test]
-async fn a_5xx_is_tried_three_times() {
-    let (api, client, clock) = start().await;
-    client.bot_info().await.unwrap();
-    api.fail(2, 502);
-    let (sent, took) = clock.advance_during(client.send(CHAT, &text("a"), "u")).await;
-    sent.unwrap();
-    assert!(took >= Duration::from_millis(1500), "{took:?}");
+    let (id, took) = send("u").await;
+    assert!(id.is_ok() && took >= Duration::from_secs(14), "{took:?}");
+    api.refuse(1, 230_020);
+    send("v").await.0.unwrap();
     api.fail(9, 500);
-    let (sent, _) = clock.advance_during(client.send(CHAT, &text("a"), "v")).await;
-    let error = sent.unwrap_err();
+    let error = send("w").await.0.unwrap_err();
     assert!(
-        matches!(&error, SendError::Unavailable { source: Outage::Trouble(said), .. } if said == "error on Lark's side (500)"),
+        matches!(&error, CallError::Unavailable { source: Outage::Trouble(said), .. } if said == "error on Lark's side (500)"),
         "{error:?}"
     );
     assert!(!error.is_permanent());
-    assert_eq!(api.codes("send"), [-1, -1, 0, -1, -1, -1]);
+    assert_eq!(api.codes("send"), [99_991_400, 99_991_400, 0, 230_020, 0, -1, -1, -1]);
     api.fail(0, 0);
     // "The message is being sent."
     api.refuse(2, 230_049);
-    clock.advance_during(client.send(CHAT, &text("a"), "w")).await.0.unwrap();
+    send("x").await.0.unwrap();
 }
 
 #[tokio::test]
@@ -269,6 +226,6 @@ async fn a_message_that_may_have_been_delivered_is_sent_again_with_the_same_uuid
     api.garbage(9);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 2)).await;
     let error = sent.unwrap_err();
-    assert!(matches!(error, SendError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");
+    assert!(matches!(error, CallError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");
     assert_eq!(api.sent().len(), 3);
 }
