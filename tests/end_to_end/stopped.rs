@@ -272,7 +272,6 @@ fn a_turn_after_new() {
     });
 }
 
-/// A visit stalls before each of its requests, a run takes the chat over, and the visit continues.
 #[test]
 fn a_turn_that_sends_an_operators_message() {
     let path = Path {
@@ -299,6 +298,7 @@ fn a_turn_that_sends_an_operators_message() {
     });
 }
 
+/// A visit stalls before each of its requests, a run takes the chat over, and the visit continues.
 #[test]
 fn a_visit_that_a_turn_overtakes() {
     let path = Path {
