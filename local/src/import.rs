@@ -26,6 +26,7 @@ use annals_channel::settings::channel_settings;
 use annals_channel_telegram::settings::TelegramConfig;
 use annals_core::settings::Env;
 use annals_engine::settings::ViewConfig;
+use annals_http::settings::api_keys;
 use annals_io::clock::Clock;
 use annals_store::history::History;
 use annals_store::settings::{StoreConfig, retention};
@@ -62,13 +63,17 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Imports into AWS if a store of a stack is named, otherwise into the data directory.
     pub(crate) async fn run(&self, env: Env<'_>, clock: Clock, out: &mut impl Write) -> anyhow::Result<()> {
+        let is_in_aws = ["ANNALS_TABLE", "ANNALS_BUCKET"].iter().any(|name| env.optional(name).is_some());
+        let admin_keys = api_keys(env)?
+            .map(|keys| keys.into_iter().filter(|key| key.admin).map(|key| key.name).collect())
+            .or_else(|| (!is_in_aws).then(|| vec!["dev".to_owned()]));
         let options = Options {
             chat: self.chat.as_deref().map(parse_chat_key).transpose()?,
             bot: self.bot.or(TelegramConfig::from_env(env)?.map(|telegram| telegram.bot_id)),
+            admin_keys,
             settings: channel_settings(env)?,
             view: ViewConfig::from_env(env)?,
         };
-        let is_in_aws = ["ANNALS_TABLE", "ANNALS_BUCKET"].iter().any(|name| env.optional(name).is_some());
         let history = if is_in_aws {
             let store = StoreConfig::from_env(env)?;
             annals_runtime::aws::history(&annals_runtime::aws::sdk_config().await, store, clock)

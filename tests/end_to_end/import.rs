@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use annals_channel::settings::{DmScope, GroupActivation, Settings};
-use annals_core::record::Kind;
+use annals_core::record::{Kind, Record};
 use annals_core::settings::from_table;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_engine::settings::ViewConfig;
 use annals_local::import::{Options, import};
 use annals_store::history::{History, Imported, MAX_PAGE, Search, ToImport};
 use annals_test_support::exports;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, TestApp, a_while};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, a_while, chat_path};
 use crate::faults::{Faults, Plan};
 use crate::updates::{START, private};
 use crate::world::{self, A_LIFE, World, archive_everything};
@@ -31,7 +32,8 @@ pub(crate) fn options(chat: Option<&str>) -> Options {
         language: None,
     };
     let view = from_table(&[], ViewConfig::from_env).unwrap();
-    Options { chat: chat.map(|chat| chat.parse().unwrap()), bot: Some(BOT), settings, view }
+    let admin_keys = Some(vec!["ops".to_owned()]);
+    Options { chat: chat.map(|chat| chat.parse().unwrap()), bot: Some(BOT), admin_keys, settings, view }
 }
 
 /// Imports a file of this content; returns the command's output.
@@ -359,6 +361,55 @@ async fn an_imported_message_of_the_api_is_not_stored_again() {
     for chat in chats {
         assert_eq!(app.history(chat).await.len(), 2, "{chat}");
     }
+    app.finish().await;
+}
+
+/// The export names a user as their caller does; the keys tell who that is.
+#[tokio::test]
+async fn people_of_the_api_are_imported_as_their_keys_name_them() {
+    let say = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
+    let chats = ["http:chat:ops:c1", "http:chat:app:c1", "web:room:ops:r1", "agent:annals:user:app/ada"];
+    let first = TestApp::start().await;
+    first.post("/v1/chats/c1/messages", OPS_KEY, &say("m1", "hello")).await;
+    first.idle().await;
+    first.post("/v1/chats/c1/messages", OPS_KEY, &say("m1", "hello again")).await;
+    first.post("/v1/chats/c1/messages", OPS_KEY, &say("m2", "/new a day at sea")).await;
+    first.post("/v1/chats/c1/messages", APP_KEY, &say("m1", "hello")).await;
+    first.post(&chat_path("web:room:ops:r1", "messages"), OPS_KEY, &say("m1", "hello")).await;
+    first.post("/v1/messages", APP_KEY, &say("m1", "hi")).await;
+    first.idle().await;
+    let mut exported = Vec::new();
+    for chat in chats {
+        exported.extend(first.history(chat).await.iter().map(Value::to_string));
+    }
+
+    let app = TestApp::start().await;
+    imported(&app.open_history(), &exported.join("\n"), &options(None)).await;
+    for chat in chats {
+        let [native, of_import] = [first.records(chat).await, app.records(chat).await].map(|records| {
+            let person = |record: Record| (record.key, record.person);
+            records.into_iter().map(person).collect::<Vec<_>>()
+        });
+        assert!(native.iter().any(|(_, person)| person.is_some()), "{chat}");
+        assert_eq!(of_import, native, "{chat}");
+    }
+    first.finish().await;
+    let of_others = json!({"id": "a", "role": "user", "parts": [{"type": "text", "text": "one"}], "metadata": {"userId": "ada"}});
+    imported(&app.open_history(), &of_others.to_string(), &options(Some("http:chat:ops:old"))).await;
+
+    app.post("/v1/chats/c1/messages", OPS_KEY, &say("m3", "on foot")).await;
+    app.idle().await;
+    assert_eq!(app.get(&chat_path("c1", "context")).await["memoryOf"], json!({"userId": "ada"}));
+    app.as_time_passes(Box::pin(app.call(Method::DELETE, "/v1/people/ada", OPS_KEY))).await;
+    for chat in ["http:chat:ops:c1", "web:room:ops:r1", "http:chat:ops:old"] {
+        assert_eq!(app.history(chat).await, [json!(null); 0], "{chat}");
+    }
+    assert_eq!(app.history("http:chat:app:c1").await.len(), 2, "of another person");
+
+    // Without the keys nobody is named wrongly.
+    let unknown = Options { admin_keys: None, ..options(None) };
+    let error = refused(&app.open_history(), "talk", &exported[0], &unknown).await;
+    assert!(error.contains("talk, line 1: it is of the API key \"ops\": set HTTP_API_KEYS"), "{error}");
     app.finish().await;
 }
 

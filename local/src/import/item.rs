@@ -5,8 +5,11 @@ use std::sync::Arc;
 use annals_channel::settings::Settings;
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
+use annals_core::message::Role;
 use annals_core::sort_key::Timestamp;
 use annals_engine::settings::ViewConfig;
+use annals_http::auth::Caller;
+use anyhow::Context;
 
 /// Facts that the files lack.
 #[derive(Clone, Debug)]
@@ -15,10 +18,36 @@ pub struct Options {
     pub chat: Option<ChatKey>,
     /// User id of the bot at Telegram. Its messages are the assistant's.
     pub bot: Option<i64>,
+    /// Names of the admin keys of the HTTP API, in whose chats people are named by their bare `userId`; `None` if they are unknown.
+    pub admin_keys: Option<Vec<String>>,
     /// Settings of all channels.
     pub settings: Settings,
     /// Settings of a context: what exceeds it is put before a boundary.
     pub view: ViewConfig,
+}
+
+impl Options {
+    /// Returns the person who writes `draft`, as the HTTP API would name them, or `None` if the API does not name them: the agent, an
+    /// operator, or somebody on a platform.
+    pub(super) fn person_of(&self, draft: &Draft) -> anyhow::Result<Option<String>> {
+        let (chat, user_id) = (&draft.chat, &draft.user_id);
+        if draft.role != Role::User || draft.channel.is_platform() || draft.metadata.is_of_operator() {
+            return Ok(None);
+        }
+        let Some(name) = chat.key_name() else {
+            // The direct chat of a person, of whose id `userId` is the end or the whole.
+            let key = chat.person().and_then(|person| person.strip_suffix(user_id));
+            let is_own = key.is_some_and(|key| key.is_empty() || key.ends_with('/'));
+            return Ok(chat.person().filter(|_| is_own).map(str::to_owned));
+        };
+        let admin_keys = self.admin_keys.as_ref().with_context(|| {
+            format!(
+                "it is of the API key {name:?}: set HTTP_API_KEYS as in the stack, since the names of people depend on it"
+            )
+        })?;
+        let admin = admin_keys.iter().any(|key| key == name);
+        Ok(Some(Caller { name: name.to_owned(), admin, language: None }.crossing_user_id(user_id)))
+    }
 }
 
 /// A message to import.

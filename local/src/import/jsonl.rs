@@ -161,6 +161,7 @@ impl Reader<'_> {
             Some(restored) => of_annals(&message, restored, chat, &mut self.earlier)?,
             None => of_others(message, chat, self.options)?,
         };
+        item.draft.person = self.options.person_of(&item.draft)?;
         item.chat_name = Arc::clone(&self.name);
         Ok(Some(Parsed::Item(Box::new(item))))
     }

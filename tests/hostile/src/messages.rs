@@ -52,6 +52,7 @@ pub fn check_import(data: &[u8]) {
     let mut options = Options {
         chat: None,
         bot: None,
+        admin_keys: Some(vec!["dev".to_owned()]),
         settings: testing::settings(),
         view: ViewConfig::from_env(Env::new(&env)).unwrap(),
     };
