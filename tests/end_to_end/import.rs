@@ -413,6 +413,44 @@ async fn people_of_the_api_are_imported_as_their_keys_name_them() {
     app.finish().await;
 }
 
+/// An export does not tell which messages a reply covers.
+#[tokio::test]
+async fn an_imported_reply_answers_the_message_that_it_follows() {
+    let say = |text: &str| json!({"userId": "ada", "messageId": "m1", "text": text});
+    let first = TestApp::start().await;
+    first.say("c1", &say("helo")).await;
+    let exported: Vec<String> =
+        first.history("http:chat:app:c1").await.iter().map(Value::to_string).collect();
+    first.finish().await;
+
+    let app = TestApp::start().await;
+    imported(&app.open_history(), &exported.join("\n"), &options(None)).await;
+    let again = app.ask("c1", APP_KEY, &say("helo")).await;
+    assert_eq!((&again.body["duplicate"], again.reply_text()), (&json!(true), "You said: helo".into()));
+    let edited = app.post("/v1/chats/c1/messages", APP_KEY, &say("hello")).await;
+    assert_eq!((edited.status.as_u16(), &edited.body["revision"]), (202, &json!(1)));
+    app.idle().await;
+    let lines = ["m1 user: helo", "m1@1 user revision: hello", "m1/reply assistant: You said: helo"];
+    assert_eq!(app.lines("http:chat:app:c1").await, lines);
+    let context = app.get(&chat_path("http:chat:app:c1", "context")).await;
+    assert_eq!((&context["unanswered"], &context["pendingTurn"]), (&json!(0), &Value::Null));
+    app.finish().await;
+}
+
+/// As an edit of a message that was answered here.
+#[tokio::test]
+async fn an_edit_of_an_imported_message_that_was_answered_is_not_answered_again() {
+    let app = TestApp::start().await;
+    let talk =
+        [said(1, START + 1, 42, "helo"), said(2, START + 2, BOT, "Hi!"), said(3, START + 3, 42, "wht now")];
+    imported(&app.open_history(), &bot_chat(&talk), &options(None)).await;
+    app.handle(private(42, 1, "helo").edited(30, "hello")).await;
+    assert_eq!(app.telegram_api().sent().len(), 0);
+    app.handle(private(42, 3, "wht now").edited(40, "what now")).await;
+    assert_eq!(app.sent_texts(), ["You said: what now"], "which nobody had answered");
+    app.finish().await;
+}
+
 /// As `useChat` sends it, if the message that opened the session is edited.
 #[tokio::test]
 async fn a_first_message_that_was_sent_again_is_imported_at_its_later_place() {

@@ -258,6 +258,18 @@ fn an_edit_is_answered_only_if_its_message_was_not() {
 }
 
 #[test]
+fn an_imported_answer_answers_the_message_before_it() {
+    let question = aside(0, 1);
+    let asks = asking(edit(&question, 1, None), true);
+    let answer = record(key(0, 2), MessageId::number(2), Role::Assistant, Kind::Normal, "a");
+    let imported_reply = with(reply(&[(0, 1)]), |attributes| attributes.covers.clear());
+    check(&[question.clone(), asks.clone(), imported_reply], 0, "u1v1 a1 |");
+    check(&[question.clone(), asks.clone(), answer.clone()], 0, "u1v1 a |");
+    check(&[question, asks, aside(1, 3)], 0, "u3 | u1v1");
+    check(&[user(0, 1), answer], 0, "a | u1");
+}
+
+#[test]
 fn a_recalled_message_is_neither_shown_nor_answered() {
     let first = user(0, 1);
     check(&[first.clone(), recall(&first, 1)], 0, "|");

@@ -13,7 +13,8 @@ use super::session::{Session, SummedUp};
 use crate::approval;
 use crate::markup;
 use crate::media;
-use crate::record::{Kind, Record, Source};
+use crate::message::Role;
+use crate::record::{Details, Kind, Record, Source};
 use crate::schedule::due::ScheduleId;
 use crate::sender;
 use crate::sort_key::{SortKey, Timestamp};
@@ -62,7 +63,8 @@ pub struct SessionView<'a> {
 impl<'a> SessionView<'a> {
     /// Returns the view of `records`, which must be in order of [`Record::key`], at `now`.
     pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
-        let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).collect();
+        let followed = answered_by_next(records);
+        let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).chain(&followed).collect();
         let newest = newest_forms(records);
         let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
         mark_replaced(&mut messages, records);
@@ -251,6 +253,25 @@ fn commands_of_turns(
         }
     }
     (to_send, to_compact)
+}
+
+/// Returns the messages that are answered by the message of the agent that directly follows. Imported ones do not tell what they
+/// answer.
+fn answered_by_next(records: &[Record]) -> Vec<SortKey> {
+    let mut said = None;
+    let mut answered = Vec::new();
+    for record in records {
+        match (record.role(), &record.details) {
+            _ if record.key.is_reply() => answered.push(record.key.base()),
+            // A message that came by its channel is answered by a reply.
+            (Role::User, Details::Message(message)) if message.revision == 0 => {
+                said = Some(record.key.base()).filter(|_| !message.asks);
+            }
+            (Role::Assistant, Details::Message(_)) => answered.extend(said.take()),
+            _ => {}
+        }
+    }
+    answered
 }
 
 /// Returns the position from which a Session with `summary` is read: the minimum of the summary, the messages that may

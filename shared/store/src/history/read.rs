@@ -163,7 +163,7 @@ impl History {
     ) -> Result<(bool, Option<Record>), HistoryError> {
         let is_archived = self.retention.may_have_left(base.ts(), self.clock.now());
         let longest = if is_archived { self.head(chat).await?.longest_segment() } else { None };
-        let (notice, end) = (base.notice(), base.end_of_base());
+        let (notice, own_reply, end) = (base.notice(), base.reply(), base.end_of_base());
         let (mut is_there, mut is_message, mut told) = (false, false, None);
         // A message that has passed its date is not answered any more.
         let (now, mut has_lapsed, mut pages) = (self.clock.now(), false, 0);
@@ -176,7 +176,8 @@ impl History {
                 let stored = stored?;
                 let record = stored.record();
                 let is_own = record.key.as_str() < end.as_str();
-                if record.covers().contains(base) {
+                // An imported reply tells by its key alone what it answers.
+                if record.covers().contains(base) || record.key == own_reply {
                     return Ok((is_there, Some(self.whole(stored).await?)));
                 }
                 is_there |= is_own;
