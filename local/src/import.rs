@@ -69,6 +69,7 @@ impl Arguments {
             .or_else(|| (!is_in_aws).then(|| vec!["dev".to_owned()]));
         let options = Options {
             chat: self.chat.as_deref().map(parse_chat_key).transpose()?,
+            now: clock.now(),
             bot: self.bot.or(TelegramConfig::from_env(env)?.map(|telegram| telegram.bot_id)),
             admin_keys,
             settings: channel_settings(env)?,

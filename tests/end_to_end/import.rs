@@ -33,7 +33,8 @@ pub(crate) fn options(chat: Option<&str>) -> Options {
     };
     let view = from_table(&[], ViewConfig::from_env).unwrap();
     let admin_keys = Some(vec!["ops".to_owned()]);
-    Options { chat: chat.map(|chat| chat.parse().unwrap()), bot: Some(BOT), admin_keys, settings, view }
+    let (chat, now) = (chat.map(|chat| chat.parse().unwrap()), Timestamp::from_millis(world::START).unwrap());
+    Options { chat, now, bot: Some(BOT), admin_keys, settings, view }
 }
 
 /// Imports a file of this content; returns the command's output.
@@ -509,6 +510,26 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
         (
             r#"{"id":"d","role":"user","parts":[],"metadata":{"chatKey":"nowhere"}}"#,
             "its chatKey names no chat",
+        ),
+        (
+            r#"{"id":"d","role":"user","parts":[],"metadata":{"ts":-5}}"#,
+            "its ts is invalid: give milliseconds since 1970, or a time in UTC such as 2026-01-31T12:00:00Z",
+        ),
+        (
+            r#"{"id":"d","role":"user","parts":[],"metadata":{"createdAt":null},"createdAt":"yesterday"}"#,
+            "its createdAt is invalid: give milliseconds",
+        ),
+        (
+            r#"{"id":"d","role":"user","parts":[],"metadata":{"ts":"x","chatKey":"http:chat:dev:c","kind":"normal","userId":"ada","messageId":"d"}}"#,
+            "its ts is invalid: give milliseconds",
+        ),
+        (
+            r#"{"id":"d","role":"user","parts":[],"metadata":{"ts":1704067200}}"#,
+            "its ts is in 1970-01-20: give milliseconds",
+        ),
+        (
+            r#"{"id":"d","role":"user","parts":[],"createdAt":"2127-01-01T00:00:00Z"}"#,
+            "its createdAt is in 2127-01-01: give milliseconds",
         ),
         ("{", "it is no UIMessage"),
     ] {

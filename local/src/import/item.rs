@@ -16,6 +16,8 @@ use anyhow::Context;
 pub struct Options {
     /// The chat, if a file names none. Of a file with several chats, only this one is imported.
     pub chat: Option<ChatKey>,
+    /// Time of the import.
+    pub now: Timestamp,
     /// User id of the bot at Telegram. Its messages are the assistant's.
     pub bot: Option<i64>,
     /// Names of the admin keys of the HTTP API, in whose chats people are named by their bare `userId`; `None` if they are unknown.

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 use std::sync::Arc;
+use std::time::Duration;
 
 use annals_core::approval::Verdict;
 use annals_core::chat_key::{ActorKey, ChatKey};
@@ -22,6 +23,12 @@ use serde_json::Value;
 
 use super::item::{Item, Options, Place, Skipped};
 use super::parsed::{Each, Parsed, Take, ends_early, invalid};
+
+/// Minimum time of another program's message, in 1973: seconds that are taken for milliseconds are before it.
+const MIN_MILLIS: i64 = 100_000_000_000;
+
+/// Maximum time by which another program's message may be ahead of our clock.
+const MAX_AHEAD: Duration = Duration::from_hours(24);
 
 /// Facts of a file that parsing its messages needs.
 #[derive(Clone, Debug)]
@@ -285,8 +292,7 @@ fn of_annals(
 fn of_others(message: UiMessage, chat: ChatKey, options: &Options) -> anyhow::Result<Item> {
     ensure!(!message.id.is_empty(), "it has no id, which a second import needs to recognize it");
     let user = message.metadata.user_id().map(str::to_owned);
-    let ts = ["ts", "createdAt"].into_iter().find_map(|name| time(message.metadata.fields().get(name)));
-    let ts = ts.or_else(|| time(message.extra.get("createdAt")));
+    let ts = time_of(&message, options.now)?;
     let mut metadata = message.metadata;
     metadata.unlist();
     let user_id = match message.role {
@@ -323,10 +329,24 @@ fn derived_id_of(id: &str, suffixes: &[&str]) -> anyhow::Result<MessageId> {
     Ok(suffixes.iter().fold(id_of(own)?, |id, suffix| id.derived(suffix)))
 }
 
-/// Parses milliseconds since 1970, or a time in RFC 3339.
-fn time(value: Option<&Value>) -> Option<Timestamp> {
-    let value = value?;
-    value.as_i64().and_then(Timestamp::from_millis).or_else(|| Timestamp::parse_rfc3339(value.as_str()?))
+/// Parses the time of another program's message, if it has one: milliseconds since 1970, or a time in RFC 3339.
+fn time_of(message: &UiMessage, now: Timestamp) -> anyhow::Result<Option<Timestamp>> {
+    const TO_GIVE: &str = "give milliseconds since 1970, or a time in UTC such as 2026-01-31T12:00:00Z";
+    let fields = message.metadata.fields();
+    let values = [
+        ("ts", fields.get("ts")),
+        ("createdAt", fields.get("createdAt")),
+        ("createdAt", message.extra.get("createdAt")),
+    ];
+    let given = values.into_iter().find_map(|(name, value)| Some((name, value.filter(|v| !v.is_null())?)));
+    let Some((name, value)) = given else { return Ok(None) };
+    let millis = value.as_i64().and_then(Timestamp::from_millis);
+    let ts = millis
+        .or_else(|| Timestamp::parse_rfc3339(value.as_str()?))
+        .with_context(|| format!("its {name} is invalid: {TO_GIVE}"))?;
+    let is_possible = ts.as_millis() >= MIN_MILLIS && ts <= now.plus(MAX_AHEAD);
+    ensure!(is_possible, "its {name} is in {}: {TO_GIVE}", &ts.rfc3339()[..10]);
+    Ok(Some(ts))
 }
 
 pub(super) fn channel_of(chat: &ChatKey) -> Channel {

@@ -6,6 +6,7 @@ use annals_channel::testing;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, UiMessage};
 use annals_core::settings::Env;
+use annals_core::sort_key::Timestamp;
 use annals_engine::settings::ViewConfig;
 use annals_http::bodies;
 use annals_local::import::{self, Options};
@@ -51,6 +52,7 @@ pub fn check_import(data: &[u8]) {
     let env = |_: &str| None;
     let mut options = Options {
         chat: None,
+        now: Timestamp::MAX,
         bot: None,
         admin_keys: Some(vec!["dev".to_owned()]),
         settings: testing::settings(),
