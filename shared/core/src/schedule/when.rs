@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `9:00`, `9am`, `21:30`, `at 9` | `9点`, `9点半`, `9:30`, `下午3点20` |
 //! | `tomorrow 9:00`, `monday at 9`, `2026-12-01 9:00` | `明天9点`, `后天9点`, `周一9点`, `2026-12-01 9点` |
-//! | `in 20 minutes`, `in 2 hours`, `in 3 days` | `20分钟后`, `2小时后`, `3天后` |
+//! | `in 20 minutes`, `in 2 hours and 5 minutes`, `in 3 days` | `20分钟后`, `2小时5分钟后`, `3天后` |
 //! | `every day 9:00`, `every weekday 9:00`, `every monday 9:00` | `每天9点`, `工作日9点`, `每周一9点` |
 //!
 //! A time of day without a day is the next one. The rest of the text is what to say.
@@ -27,6 +27,17 @@ const WEEKDAYS: [(Weekday, &str, char); 7] = [
     (Weekday::Friday, "friday", '五'),
     (Weekday::Saturday, "saturday", '六'),
     (Weekday::Sunday, "sunday", '日'),
+];
+
+/// Names of a unit of time in English and Chinese, and the addition of so many to a span.
+type Unit = (&'static [&'static str], &'static [&'static str], fn(Span, i64) -> Result<Span, jiff::Error>);
+
+/// From the shortest to the longest.
+const UNITS: [Unit; 4] = [
+    (&["m", "min", "mins", "minute", "minutes"], &["分钟", "分"], |span, number| span.try_minutes(number)),
+    (&["h", "hour", "hours"], &["个小时", "小时"], |span, number| span.try_hours(number)),
+    (&["d", "day", "days"], &["天"], |span, number| span.try_days(number)),
+    (&["w", "week", "weeks"], &["周"], |span, number| span.try_weeks(number)),
 ];
 
 /// The days of a date with a time of day.
@@ -97,33 +108,44 @@ fn content(rest: &str) -> Option<String> {
     (!rest.is_empty()).then(|| rest.to_owned())
 }
 
-/// Reads `in 20 minutes` or `20分钟后`.
+/// Reads `in 20 minutes`, `in 2 hours and 5 minutes` or `2小时5分钟后`. An "and" that no shorter unit follows is no part of a
+/// text: "in an hour and a half" is refused rather than read as an hour.
 fn after_a_while(text: &str) -> Option<(Span, &str)> {
     if let Some(rest) = strip(text, "in ") {
-        let rest = rest.trim_start();
-        let (number, rest) = number(rest).or_else(|| Some((1, strip(rest, "an ").or(strip(rest, "a "))?)))?;
-        let (unit, rest) = word(rest.trim_start());
-        return Some((span(number, unit)?, rest));
+        let (span, rest) = span(rest)?;
+        return strip(rest.trim_start_matches([',', ' ']), "and ").is_none().then_some((span, rest));
     }
     if let Some(rest) = strip(text, "半小时后").or(strip(text, "半个小时后")) {
         return Some((30.minutes(), rest));
     }
-    let (number, rest) = number(text)?;
-    let rest = rest.trim_start();
-    let units =
-        [("分钟后", "minute"), ("个小时后", "hour"), ("小时后", "hour"), ("天后", "day"), ("周后", "week")];
-    units.iter().find_map(|(unit, meaning)| Some((span(number, meaning)?, strip(rest, unit)?)))
+    let (span, rest) = span(text)?;
+    Some((span, strip(rest, "后")?))
 }
 
-fn span(number: i64, unit: &str) -> Option<Span> {
-    let span = match unit.to_ascii_lowercase().as_str() {
-        "m" | "min" | "mins" | "minute" | "minutes" => Span::new().try_minutes(number),
-        "h" | "hour" | "hours" => Span::new().try_hours(number),
-        "d" | "day" | "days" => Span::new().try_days(number),
-        "w" | "week" | "weeks" => Span::new().try_weeks(number),
-        _ => return None,
-    };
-    span.ok()
+/// Reads numbers and units, each shorter than the one before: `2 hours and 5 minutes`, `1 day, 2h 5m`, `2小时5分钟`.
+fn span(text: &str) -> Option<(Span, &str)> {
+    let (mut span, mut shorter, mut rest) = (Span::new(), UNITS.len(), text);
+    loop {
+        let next = rest.trim_start_matches([',', '，', ' ']);
+        let joined = strip(next, "and ").or(strip(next, "零"));
+        let next = joined.unwrap_or(next).trim_start();
+        // "in 2 hours a minute of silence" is in two hours.
+        let is_joined = joined.is_some() || shorter == UNITS.len();
+        let one = strip(next, "an ").or(strip(next, "a ")).filter(|_| is_joined);
+        let amount = number(next).or_else(|| Some((1, one?)));
+        let read = amount.and_then(|(number, next)| {
+            let (name, after) = word(next.trim_start());
+            UNITS[..shorter].iter().enumerate().find_map(|(index, (english, chinese, add))| {
+                let is_named = english.contains(&name.to_ascii_lowercase().as_str()).then_some(after);
+                let after = is_named.or_else(|| chinese.iter().find_map(|unit| strip(after, unit)))?;
+                Some((index, add(span, number).ok()?, after))
+            })
+        });
+        match read {
+            Some((index, sum, after)) => (shorter, span, rest) = (index, sum, after),
+            None => return (shorter < UNITS.len()).then_some((span, rest)),
+        }
+    }
 }
 
 /// Reads the days before a time of day.
@@ -290,6 +312,13 @@ mod tests {
             ("in 2h stretch", "2026-11-24 12:00 | stretch"),
             ("in an hour stretch", "2026-11-24 11:00 | stretch"),
             ("in 3 days pay", "2026-11-27 10:00 | pay"),
+            ("in 2 hours and 5 minutes the oven", "2026-11-24 12:05 | the oven"),
+            ("in 2h5m stretch", "2026-11-24 12:05 | stretch"),
+            ("in 1 day, 2 h 5 min to stretch", "2026-11-25 12:05 | stretch"),
+            ("in a day and an hour stretch", "2026-11-25 11:00 | stretch"),
+            ("in 5 minutes 2 minute eggs", "2026-11-24 10:05 | 2 minute eggs"),
+            ("in 2 hours a minute of silence", "2026-11-24 12:00 | a minute of silence"),
+            ("in 2 hours 5 bottles", "2026-11-24 12:00 | 5 bottles"),
             ("every day 9:00 water", "0 9 * * * | water"),
             ("every weekday at 9:15 stand-up", "15 9 * * 1-5 | stand-up"),
             ("every Sunday 20:00 plan", "0 20 * * 0 | plan"),
@@ -302,6 +331,8 @@ mod tests {
             ("20分钟后关火", "2026-11-24 10:20 | 关火"),
             ("半小时后 开会", "2026-11-24 10:30 | 开会"),
             ("3天后交租", "2026-11-27 10:00 | 交租"),
+            ("2小时5分钟后关火", "2026-11-24 12:05 | 关火"),
+            ("1天2个小时零5分后 关火", "2026-11-25 12:05 | 关火"),
             ("每天9点喝水", "0 9 * * * | 喝水"),
             ("每周五18点写周报", "0 18 * * 5 | 写周报"),
             ("工作日9点站会", "0 9 * * 1-5 | 站会"),
@@ -327,7 +358,7 @@ mod tests {
     #[test]
     fn a_text_without_a_date_or_content_is_none() {
         let others = "|call Bo|9:00|in 20 minutes|9:5 x|25:00 x|in a while x|13pm x|明天|9apples|9 bottles|\
-            tomorrow 9 x";
+            tomorrow 9 x|in an hour and a half x|in 2 hours and x|in 2 hours, and a half x|5分钟2小时后 x";
         for text in others.split('|') {
             assert_eq!(read(text), None, "{text}");
         }
