@@ -219,6 +219,12 @@ async fn an_invalid_schedule_is_refused_with_its_reason() {
         created(&app, &with("id", json!(format!("s{n}")))).await;
     }
     create(&app, &valid).await.assert_problem(409, "schedule-refused");
+    // The command lists all of them.
+    app.handle(private(42, 2, "/remind").command()).await;
+    let list = app.last_sent().text;
+    for n in 0..50 {
+        assert!(list.contains(&format!("s{n} ")), "s{n}: {list}");
+    }
     app.finish().await;
 }
 

@@ -16,9 +16,6 @@ use crate::scheduling::{self, CreateError, recipient};
 /// Number of characters of a reminder in a list.
 const LISTED_CHARS: usize = 80;
 
-/// Number of reminders in a list.
-const LISTED: usize = 20;
-
 impl Ingress {
     /// Carries out `/remind`.
     pub(super) async fn remind(
@@ -97,6 +94,6 @@ impl Ingress {
             let content: String = action.content().chars().take(LISTED_CHARS).collect();
             format!("- `{}` {date}{}{}", id.as_str(), texts.colon(), content.replace('\n', " "))
         };
-        Ok(texts.reminders(&schedules.iter().take(LISTED).map(line).collect::<Vec<_>>().join("\n")))
+        Ok(texts.reminders(&schedules.iter().map(line).collect::<Vec<_>>().join("\n")))
     }
 }
