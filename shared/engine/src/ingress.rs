@@ -256,7 +256,8 @@ impl Ingress {
     }
 
     /// Like [`Ingress::command`], for endpoints that accept only commands. Returns `None` and stores nothing if the id
-    /// is already that of a message, of another command, or of a command that became a message.
+    /// is already that of a message, of another command, or of a command that became a message. The same command with other
+    /// words after it is a duplicate: the first words count.
     pub async fn command_alone(
         &self,
         command: &Command,
@@ -269,10 +270,12 @@ impl Ingress {
         };
         let records = self.history.message_of(draft).await?;
         let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
-        if records.iter().filter(is_form).any(is_other) {
+        let forms: Vec<&Record> = records.iter().filter(is_form).collect();
+        if forms.iter().any(|form| is_other(form)) {
             return Ok(None);
         }
-        self.carry_out(command, draft).await.map(Some)
+        let newest = forms.last().map(|form| draft.clone().with_parts(form.message.parts.clone()));
+        self.carry_out(command, newest.as_ref().unwrap_or(draft)).await.map(Some)
     }
 
     /// Returns the confirmation of the command at `base`, if it was sent.
