@@ -295,6 +295,11 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
         stack.assert_fault(&settings, check, words).await;
     }
 
+    let (code, lines) = stack.lines(&with("MODEL", "openai:unknown")).await;
+    let unlisted =
+        |line: &String| line.starts_with("warn   model ") && line.contains("does not list the model");
+    assert!(code == 0 && lines.iter().any(unlisted), "{lines:#?}");
+
     // Long ago and with nothing waiting, it is over.
     stack.telegram.fail_delivery(1_763_765_920, "Wrong response from the webhook: 401 Unauthorized");
     let (code, lines) = stack.lines(&stack.settings()).await;

@@ -76,15 +76,18 @@ async fn one(check: &'static str, variable: &'static str, settings: &ModelSettin
         }
         Ok((200, models)) => {
             let is_listed = models.iter().any(|id| id == name || id.split(':').next() == Some(name));
-            let words = if is_listed {
-                words!("{name} at {base}, the key is taken", "{name}，位于 {base}，密钥有效")
+            if is_listed {
+                Finding::ok(
+                    check,
+                    words!("{name} at {base}, the key is taken", "{name}，位于 {base}，密钥有效"),
+                )
             } else {
-                words!(
+                let words = words!(
                     "{name} at {base}, the key is taken, but it does not list the model: check {variable}",
                     "{name}，位于 {base}，密钥有效，但模型列表中没有它：请检查 {variable}"
-                )
-            };
-            Finding::ok(check, words)
+                );
+                Finding::warning(check, words)
+            }
         }
         // Some servers do not list their models.
         Ok((404 | 405, _)) => Finding::ok(
