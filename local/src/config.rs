@@ -13,8 +13,8 @@ use annals_channel_discord::settings::DiscordConfig;
 use annals_core::chat_key::ChatKey;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_engine::ingress::IngressConfig;
-use annals_engine::profiles::ProfilesSetting;
-use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
+use annals_engine::profiles::{Profiles, ProfilesSetting};
+use annals_engine::settings::{AgentConfig, ToolsConfig, ToolsSetting, reply_quiet};
 use annals_http::settings::{
     ApiKey, CallRateLimit, CorsOrigins, api_keys, check_secrets, console, http_cors_origins, http_rate_limit,
 };
@@ -23,6 +23,7 @@ use annals_store::history::Retention;
 use annals_store::settings::retention;
 use secrecy::SecretString;
 
+use crate::profiles;
 use crate::stores::files;
 use crate::stores::private::secret_of;
 
@@ -101,14 +102,14 @@ pub struct LocalConfig {
     pub relayed: Option<DiscordConfig>,
     /// Settings of receiving messages.
     pub ingress: Arc<IngressConfig>,
-    /// `AGENTS`, `AGENTS_FOLDER`
-    pub profiles: ProfilesSetting,
+    /// `AGENTS`, `AGENTS_FOLDER`: the agents of the folder.
+    pub profiles: Profiles,
     /// `TOOLS`
-    pub tools: Option<ToolsSetting>,
+    pub tools: Option<ToolsConfig>,
 }
 
 impl LocalConfig {
-    /// Reads the environment. Every setting has a default.
+    /// Reads the environment, and the files of the agents. Every setting has a default.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let host = env.value(&HOST);
         let host = if host == "localhost" { "127.0.0.1" } else { &host };
@@ -136,18 +137,29 @@ impl LocalConfig {
                 "is * while the development key is in use, which every page knows: set HTTP_API_KEYS first";
             return Err(ConfigError::new("HTTP_CORS_ORIGINS", problem));
         }
-        let tools = ToolsSetting::from_env(env)?;
+        let tools = match ToolsSetting::from_env(env)? {
+            None => None,
+            Some(ToolsSetting::Given(tools)) => Some(tools),
+            Some(ToolsSetting::Stored { .. }) => {
+                let problem =
+                    "names an object of S3, which only a deployed agent reads: give the document itself";
+                return Err(ConfigError::new("TOOLS", problem));
+            }
+        };
         let ingress = IngressConfig { access: access(env)?, ..IngressConfig::from_env(env)? };
         if ingress.usage.admins.is_empty()
-            && let Some(ToolsSetting::Given(given)) = &tools
-            && let Some(tool) = given.for_admins_alone()
+            && let Some(tool) = tools.as_ref().and_then(ToolsConfig::for_admins_alone)
         {
             let problem = format!("is not set, but TOOLS lets only administrators approve {tool}: name them");
             return Err(ConfigError::new("ADMINS", problem));
         }
         let agent = AgentConfig::from_env(env, Some("echo"))?;
         Ok(Self {
-            profiles: ProfilesSetting::from_env(env, &agent.memory.agents, agent.model.names())?,
+            profiles: profiles::read(&ProfilesSetting::from_env(
+                env,
+                &agent.memory.agents,
+                agent.model.names(),
+            )?)?,
             data_dir: data_dir(env),
             host,
             port,

@@ -16,7 +16,6 @@ use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
 use annals_engine::scheduling::Scheduling;
-use annals_engine::settings::ToolsSetting;
 use annals_engine::upkeep::Upkeep;
 use annals_http::auth::caller;
 use annals_http::chat::Web;
@@ -47,7 +46,6 @@ use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::histories::history;
 use crate::outbox::FileOutbox;
-use crate::profiles;
 use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
 use crate::status::Status;
@@ -125,7 +123,6 @@ impl Program {
         stores: Stores,
     ) -> anyhow::Result<Self> {
         let config = config.with_key()?;
-        let profiles = profiles::read(&config.profiles)?;
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
         free(&queue, &history).await?;
@@ -159,7 +156,7 @@ impl Program {
         let agent = Agent {
             deliverer,
             surroundings,
-            servers: servers(config.tools, clock.clone())?,
+            servers: config.tools.map(|tools| Arc::new(Servers::new(tools, clock.clone()))),
             live: Live::on(),
             stream_replies: config.delivery.stream_replies,
             lease: LEASE,
@@ -168,7 +165,7 @@ impl Program {
             outgoing: Some(ingress.clone()),
             ..Agent::new(history, models, &config.agent)
         };
-        let agent = agent.with_profiles(profiles.clone())?;
+        let agent = agent.with_profiles(config.profiles.clone())?;
         let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
         let terminal = terminal.bind(&config.data_dir);
         let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
@@ -186,7 +183,7 @@ impl Program {
             keys: api_keys,
             view: config.agent.view,
             memory: config.agent.memory,
-            profiles,
+            profiles: config.profiles,
             models: config.agent.model.names(),
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
@@ -368,17 +365,4 @@ async fn to_the_end(request: Request, next: Next) -> Response {
 async fn models(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Models> {
     let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
     Ok(Models::new(settings, clock, aws.as_ref(), &Metrics::default())?)
-}
-
-/// Returns the servers of `TOOLS`.
-fn servers(tools: Option<ToolsSetting>, clock: Clock) -> anyhow::Result<Option<Arc<Servers>>> {
-    match tools {
-        None => Ok(None),
-        Some(ToolsSetting::Given(tools)) => Ok(Some(Arc::new(Servers::new(tools, clock)))),
-        Some(ToolsSetting::Stored { .. }) => {
-            anyhow::bail!(
-                "TOOLS names an object of S3, which only a deployed agent reads: give the document itself"
-            )
-        }
-    }
 }

@@ -227,7 +227,7 @@ fn a_file_that_cannot_be_used_stops_the_program_with_its_line() {
         let (folder, data) = (folder(files), tempfile::tempdir().unwrap());
         let output = Command::new(env!("CARGO_BIN_EXE_annals"))
             .env_clear()
-            .env("ANNALS_DATA_DIR", data.path())
+            .env("ANNALS_DATA_DIR", data.path().join("data"))
             .env("ANNALS_PORT", "0")
             .env("RUST_LOG", "off")
             .env("AGENTS", r#"[{"agent": "support", "channel": "telegram"}]"#)
@@ -236,11 +236,12 @@ fn a_file_that_cannot_be_used_stops_the_program_with_its_line() {
             .output()
             .unwrap();
         assert!(!output.status.success());
+        let left = data.path().join("data").exists();
         let told = [output.stdout, output.stderr].concat();
-        String::from_utf8(told).unwrap().replace(folder.path().to_str().unwrap(), "agents")
+        (String::from_utf8(told).unwrap().replace(folder.path().to_str().unwrap(), "agents"), left)
     };
     for (files, told) in [
-        (vec![], "agents/support/Agent.md:1: is missing"),
+        (vec![], "agents/support/Agent.md:1: the file is missing"),
         (
             vec![("support/Agent.md", "---\nmodle: x\n---\nHi")],
             "agents/support/Agent.md:2: unknown key 'modle'",
@@ -259,12 +260,13 @@ fn a_file_that_cannot_be_used_stops_the_program_with_its_line() {
         ),
     ] {
         for argument in [&[][..], &["doctor"]] {
-            let printed = run(&files, argument);
-            assert!(printed.contains("AGENTS_FOLDER") && printed.contains(told), "{printed}");
+            let (printed, left) = run(&files, argument);
+            assert!(printed.contains("AGENTS_FOLDER is unusable") && printed.contains(told), "{printed}");
+            assert!(!left, "a data directory");
         }
     }
     let unknown = [("support/Agent.md", "---\n\ntools: [shop]\n---\nHi")];
-    let printed = run(&unknown, &[]);
+    let (printed, _) = run(&unknown, &[]);
     assert!(printed.contains("agents/support/Agent.md:3: shop is neither"), "{printed}");
 }
 

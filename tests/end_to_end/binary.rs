@@ -211,6 +211,17 @@ fn a_misspelt_setting_is_reported_at_the_start_and_by_the_doctor() {
 }
 
 #[test]
+fn a_start_that_fails_for_a_setting_leaves_no_data_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    for arguments in [&[][..], &["chat", "hello"]] {
+        let settings = [("TOOLS", "s3://tools/tools.json"), ("ANNALS_PORT", "0")];
+        let (code, _, errors) = run_in(dir.path(), &settings, arguments);
+        assert!(code == 1 && errors.contains("TOOLS names an object of S3"), "{errors}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
 fn the_help_says_where_settings_are_described() {
     let dir = tempfile::tempdir().unwrap();
     let (code, printed, _) = run_in(dir.path(), &[], &["--help"]);

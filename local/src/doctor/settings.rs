@@ -16,7 +16,6 @@ use annals_store::settings::retention;
 
 use super::stack;
 use crate::config::LocalConfig;
-use crate::profiles;
 
 /// Settings for later checks; `None` if they are not set, or invalid.
 pub(super) struct ValidSettings {
@@ -77,8 +76,8 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
         for name in stack::NAMES {
             read!(env.required(name));
         }
-    } else if let Some(config) = read!(LocalConfig::from_env(env)) {
-        read!(profiles::read(&config.profiles));
+    } else {
+        read!(LocalConfig::from_env(env));
     }
 
     let mut findings = if faults.is_empty() {

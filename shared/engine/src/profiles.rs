@@ -101,7 +101,7 @@ impl ProfilesSetting {
 
 /// Returns the error of a program that does not start because of a file.
 pub fn refused(error: &ProfileError) -> ConfigError {
-    ConfigError::new(AGENTS_FOLDER.name, format!("has {error}"))
+    ConfigError::new(AGENTS_FOLDER.name, format!("is unusable: {error}"))
 }
 
 /// The profiles of all agents but the default one.

@@ -118,8 +118,9 @@ impl Profile {
             line,
             problem: problem.to_owned(),
         };
-        let document =
-            files.get(AGENT_FILE).ok_or_else(|| wrong(1, "is missing: it says who the agent is"))?;
+        let document = files
+            .get(AGENT_FILE)
+            .ok_or_else(|| wrong(1, "the file is missing, which says who the agent is"))?;
         let (fields, text) = read(&agent_path, document)?;
         if text.is_empty() {
             return Err(wrong(document.lines().count().max(1), "has no text: say who the agent is"));
@@ -262,7 +263,7 @@ mod tests {
             |text: &str| parse(&[(AGENT_FILE, "You help."), ("skills/refunds/SKILL.md", text)]).unwrap_err();
         let agent = |text: &str| parse(&[(AGENT_FILE, text)]).unwrap_err();
         for (error, wanted) in [
-            (parse(&[]).unwrap_err(), "agents/support/Agent.md:1: is missing"),
+            (parse(&[]).unwrap_err(), "agents/support/Agent.md:1: the file is missing"),
             (agent("---\nmodel: m\n---\n"), "agents/support/Agent.md:3: has no text"),
             (agent("---\nmodel: m\n\nmodle: m\n---\nx"), "agents/support/Agent.md:4: unknown key 'modle'"),
             (agent("---\ntools: shop\n---\nx"), "agents/support/Agent.md:2: 'tools' must be a list"),
