@@ -6,6 +6,7 @@ use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::Kind;
 use annals_io::clock::Clock;
 use anyhow::Context;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(required_unless_present = "person", conflicts_with = "person")]
     chat_key: Option<String>,
     /// Everything of this person instead: an identity such as telegram-42, lark-ou_ada or app/ada
-    #[arg(long, value_name = "ID", conflicts_with = "format")]
+    #[arg(long, value_name = "ID", conflicts_with = "format", value_parser = NonEmptyStringValueParser::new())]
     person: Option<String>,
     /// `jsonl` is what `import` takes, `markdown` is for reading
     #[arg(long, value_enum, default_value_t = Format::Jsonl)]

@@ -56,8 +56,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CHATKEY")]
     chat: Option<String>,
     /// The bot's user id at Telegram, if `TELEGRAM_BOT_TOKEN` is not set: its messages are the assistant's
-    #[arg(long, value_name = "USER_ID")]
+    #[arg(long, value_name = "USER_ID", value_parser = user_id)]
     bot: Option<i64>,
+}
+
+fn user_id(text: &str) -> Result<i64, &'static str> {
+    text.parse().map_err(|_| "a user id at Telegram is a number")
 }
 
 impl Arguments {

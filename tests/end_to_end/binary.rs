@@ -222,6 +222,18 @@ fn a_start_that_fails_for_a_setting_leaves_no_data_directory() {
 }
 
 #[test]
+fn an_invalid_argument_is_refused_with_what_it_must_be() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, told) in [
+        (&["import", "result.json", "--bot", "x"][..], "a user id at Telegram is a number"),
+        (&["export", "--person", ""], "a value is required for '--person <ID>'"),
+    ] {
+        let (code, _, errors) = run_in(dir.path(), &[], arguments);
+        assert!(code == 2 && errors.contains(told), "{errors}");
+    }
+}
+
+#[test]
 fn the_help_says_where_settings_are_described() {
     let dir = tempfile::tempdir().unwrap();
     let (code, printed, _) = run_in(dir.path(), &[], &["--help"]);

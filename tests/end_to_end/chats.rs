@@ -405,6 +405,8 @@ async fn chats_are_selected_by_words_and_state_in_pages() {
     for bad in ["state=x", "state=", &format!("q={}", "x".repeat(513))] {
         let answer = app.call(Method::GET, &format!("/v1/chats?{bad}"), OPS_KEY).await;
         answer.assert_problem(400, "bad-query");
+        let detail = answer.body["detail"].as_str().unwrap();
+        assert!(detail.contains("\"state\" must be failed, unanswered or waiting"), "{detail}");
     }
     app.call(Method::GET, "/v1/chats?q=ticket", APP_KEY).await.assert_problem(403, "forbidden");
     app.finish().await;

@@ -114,11 +114,15 @@ async fn a_search_is_for_those_who_may_read_the_chat_and_refuses_what_it_cannot_
     let foreign = app.call(Method::GET, &foreign, APP_KEY).await;
     assert_ne!(foreign.body["hits"][0]["message"]["parts"][0]["text"], "hunter2");
     for bad in ["search", "search?q=", "search?q=+", &format!("search?q={}", "x".repeat(513))] {
-        get(bad, APP_KEY).await.assert_problem(400, "bad-search");
+        let answer = get(bad, APP_KEY).await;
+        answer.assert_problem(400, "bad-search");
+        assert_eq!(answer.body["detail"], "\"q\", the text to look for, must have 1 to 512 characters");
     }
     assert_eq!(get(&format!("search?q={}", "%E8%8A%B1".repeat(512)), APP_KEY).await.status, 200);
     for bad in ["search?q=boat&limit=0", "search?q=boat&limit=x", "search?q=boat&limit=-1"] {
-        get(bad, APP_KEY).await.assert_problem(400, "bad-limit");
+        let answer = get(bad, APP_KEY).await;
+        answer.assert_problem(400, "bad-limit");
+        assert_eq!(answer.body["title"], "The limit is invalid");
     }
     assert_eq!(get("search?q=boat&limit=99999999999999999999", APP_KEY).await.status, 200);
     app.finish().await;

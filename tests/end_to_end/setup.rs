@@ -130,6 +130,10 @@ async fn a_secret_that_nobody_holds_is_printed_and_set_only_where_that_is_asked_
         "{err}"
     );
     assert_eq!((telegram.webhook(), telegram.menu()), (None, Vec::new()));
+    assert!(!err.contains("https addresses"), "{err}");
+    let plain = "http://annals.invalid/telegram";
+    let (_, _, err) = annals(&settings, &["setup", "telegram", "--url", plain]).await;
+    assert!(err.contains("Telegram delivers to https addresses."), "{err}");
 
     let (code, out, _) = annals(&settings, &["setup", "telegram", "--url", url, "--anyway"]).await;
     let secret = out.lines().find_map(|line| line.strip_prefix("  export TELEGRAM_WEBHOOK_SECRET=")).unwrap();

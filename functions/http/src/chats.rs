@@ -133,7 +133,15 @@ struct Entry {
     waits_for_approval: bool,
 }
 
-impl QueryParameters for ListQuery {}
+impl QueryParameters for ListQuery {
+    fn invalid() -> Problem {
+        let detail = format!(
+            "\"state\" must be failed, unanswered or waiting, \"context\" true or false, and \"q\" of at most {MAX_Q_CHARS} \
+             characters; each is given at most once"
+        );
+        Problem::bad_request("bad-query", "The query is invalid", detail)
+    }
+}
 
 /// A page of chats.
 #[derive(Debug, Serialize, ToSchema)]

@@ -209,7 +209,7 @@ pub(crate) fn limit_of(limit: Option<&str>, default: usize, most: usize) -> Resu
         number @ 1.. if is_number => Ok(number.min(most)),
         _ => {
             let detail = format!("give a whole number from 1 to {most}");
-            Err(Problem::bad_request("bad-limit", "The limit is not a number", detail))
+            Err(Problem::bad_request("bad-limit", "The limit is invalid", detail))
         }
     }
 }

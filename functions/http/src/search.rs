@@ -71,7 +71,7 @@ pub(crate) async fn search(
 ) -> Result<Json<Hits>, Failure> {
     let Query(SearchQuery { q, limit }) = query?;
     if q.trim().is_empty() || q.chars().count() > MAX_QUERY_CHARS {
-        let detail = format!("give 1 to {MAX_QUERY_CHARS} characters to look for as \"q\"");
+        let detail = format!("\"q\", the text to look for, must have 1 to {MAX_QUERY_CHARS} characters");
         return Err(Problem::bad_request("bad-search", "The search is invalid", detail).into());
     }
     let limit = limit_of(limit.as_deref(), DEFAULT_HITS, MAX_HITS)?;

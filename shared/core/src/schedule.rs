@@ -107,7 +107,9 @@ pub enum TimingError {
     Pattern { pattern: String, reason: String },
     #[error("{pattern:?} comes due more often than every {} minutes", SHORTEST_INTERVAL.as_secs() / 60)]
     TooOften { pattern: String },
-    #[error("it never comes due: its date is past")]
+    #[error("{pattern:?} never comes due: no date is like that")]
+    NoDate { pattern: String },
+    #[error("it never comes due: its date is past, or more than five years away")]
     Never,
 }
 
@@ -141,7 +143,7 @@ impl Timing {
         if dates.windows(2).any(|pair| pair[1].since(pair[0]) < SHORTEST_INTERVAL) {
             return Err(TimingError::TooOften { pattern });
         }
-        if dates.is_empty() { Err(TimingError::Never) } else { Ok(Self::Cron(pattern)) }
+        if dates.is_empty() { Err(TimingError::NoDate { pattern }) } else { Ok(Self::Cron(pattern)) }
     }
 }
 
@@ -159,11 +161,13 @@ fn parsed(pattern: &str) -> Result<Crontab, TimingError> {
     let invalid = |reason: String| TimingError::Pattern { pattern: pattern.to_owned(), reason };
     let fields = pattern.split_whitespace().count();
     if fields != 5 {
-        return Err(invalid(format!("it has {fields} fields")));
+        return Err(invalid(format!("the number of its fields is {fields}")));
     }
     let mut options = ParseOptions::default();
     options.fallback_timezone_option = FallbackTimezoneOption::UTC;
-    cronexpr::parse_crontab_with(pattern, options).map_err(|error| invalid(error.to_string()))
+    // The library's text repeats the pattern on lines of its own, with a mark under the place; its reason follows the mark.
+    let reason = |text: String| text.rsplit("^ ").next().unwrap_or_default().to_owned();
+    cronexpr::parse_crontab_with(pattern, options).map_err(|error| invalid(reason(error.to_string())))
 }
 
 /// Returns the first date of `cron` after `after` in `zone`. A time of day that clocks skip comes as much later, and one that
@@ -268,10 +272,15 @@ mod tests {
         for pattern in ["9 o'clock", "0 0 9 * * *", "", "61 9 * * *"] {
             assert!(error(pattern).contains("is not a cron pattern of five fields"), "{pattern}");
         }
+        let told = "\"@daily\" is not a cron pattern of five fields (minute, hour, day, month, weekday): the number of its \
+                    fields is 1";
+        assert_eq!(error("@daily"), told);
+        let told = error("0 9 * * 8");
+        assert!(told.contains("weekday): ") && !told.contains(['\n', '^']), "{told}");
         for pattern in ["* * * * *", "0,3 9 * * *"] {
             assert_eq!(error(pattern), format!("{pattern:?} comes due more often than every 5 minutes"));
         }
-        assert_eq!(error("0 9 30 2 *"), "it never comes due: its date is past");
+        assert_eq!(error("0 9 30 2 *"), "\"0 9 30 2 *\" never comes due: no date is like that");
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub struct Env<'a>(&'a dyn Fn(&str) -> Option<String>);
 #[error("{variable} {problem}")]
 pub struct ConfigError {
     pub variable: String,
-    /// The problem and its solution. Never contains the value.
+    /// The problem and its solution. Contains no secret.
     pub problem: String,
 }
 

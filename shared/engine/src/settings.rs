@@ -2,6 +2,7 @@
 
 pub mod tools;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -192,10 +193,8 @@ impl ViewConfig {
         if !(threshold > 0.0 && threshold <= 1.0) {
             return Err(ConfigError::new(COMPACT_THRESHOLD.name, "must be a number over 0, at most 1"));
         }
-        let window = env.number(&CONTEXT_WINDOW, "a number of tokens")?;
-        if window == 0 {
-            return Err(ConfigError::new(CONTEXT_WINDOW.name, "must be more than 0 tokens"));
-        }
+        let window: NonZeroU32 = env.number(&CONTEXT_WINDOW, "a number of tokens, 1 to 4294967295")?;
+        let window = window.get();
         let keep_recent = env.number(&KEEP_RECENT, "a number of messages, at least 1")?;
         if keep_recent == 0 {
             return Err(ConfigError::new(
@@ -255,6 +254,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_variable_and_never_its_value() {
+        for value in ["0", "4294967296", "-1", "many"] {
+            let error = with(&[("CONTEXT_WINDOW", value)], ViewConfig::from_env).unwrap_err();
+            assert_eq!(error, "CONTEXT_WINDOW must be a number of tokens, 1 to 4294967295", "{value}");
+        }
         let cases: &[(&str, &str)] = &[
             ("SESSION_STALE_AFTER", "two days hunter2"),
             ("COMPACT_THRESHOLD", "hunter2"),

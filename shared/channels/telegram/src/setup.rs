@@ -103,8 +103,9 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
                     ("does not accept the secret", "Check the program there, and then run this again.")
                 }
             };
+            let scheme = if url.scheme() == "http" { " Telegram delivers to https addresses." } else { "" };
             return Err(format!(
-                "{url} {does}: {problem}\n\n{next} The webhook is as it was. (--anyway sets it all the \
+                "{url} {does}: {problem}\n\n{next}{scheme} The webhook is as it was. (--anyway sets it all the \
                  same: Telegram then tries for a day to deliver what people write.)"
             )
             .into());

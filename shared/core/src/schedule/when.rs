@@ -367,7 +367,11 @@ mod tests {
     #[test]
     fn a_date_that_is_past_or_too_far_is_an_error() {
         for text in ["today 9:00 x", "2026-11-23 9:00 x", "2099-01-01 9:00 x"] {
-            assert_eq!(read(text).as_deref(), Some("it never comes due: its date is past"), "{text}");
+            assert_eq!(
+                read(text).as_deref(),
+                Some("it never comes due: its date is past, or more than five years away"),
+                "{text}"
+            );
         }
     }
 }
