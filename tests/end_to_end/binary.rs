@@ -211,6 +211,21 @@ fn a_misspelt_setting_is_reported_at_the_start_and_by_the_doctor() {
 }
 
 #[test]
+fn settings_without_effect_are_warned_about() {
+    let dir = tempfile::tempdir().unwrap();
+    let links = [("RUST_LOG", "warn"), ("LINKS", "ada,telegram-42")];
+    for (settings, warning, is_told) in [
+        (vec![("RUST_LOG", "warn,annals_engine=loud")], "RUST_LOG is not a list of levels", true),
+        (vec![("RUST_LOG", "warn,annals_engine=debug")], "RUST_LOG", false),
+        (links.to_vec(), "LINKS has no effect without DM_SCOPE=user", true),
+        ([&links[..], &[("DM_SCOPE", "user")]].concat(), "LINKS", false),
+    ] {
+        let (_, found, errors) = run_in(dir.path(), &settings, &["doctor"]);
+        assert_eq!(format!("{found}{errors}").contains(warning), is_told, "{settings:?}: {found}{errors}");
+    }
+}
+
+#[test]
 fn a_start_that_fails_for_a_setting_leaves_no_data_directory() {
     let dir = tempfile::tempdir().unwrap();
     for arguments in [&[][..], &["chat", "hello"]] {

@@ -120,6 +120,9 @@ pub enum DmScope {
 /// Reads `AGENT_ID`, which is a part of chat keys.
 pub fn agent_id(env: Env<'_>) -> Result<String, ConfigError> {
     let agent_id = env.value(&AGENT_ID);
+    if agent_id.trim().is_empty() {
+        return Err(ConfigError::new(AGENT_ID.name, "is blank: give a name, or unset it"));
+    }
     if agent_id.len() > 64 {
         return Err(ConfigError::new(
             AGENT_ID.name,
@@ -310,6 +313,15 @@ mod tests {
         }
         assert_eq!((of("en"), of("zh")), (Ok(Some(Language::En)), Ok(Some(Language::Zh))));
         assert_eq!(of("hunter2").unwrap_err(), "LANGUAGE must be one of: auto, en, zh");
+    }
+
+    #[test]
+    fn an_agent_has_a_name() {
+        let of = |value| annals_core::settings::from_table(&[("AGENT_ID", value)], agent_id);
+        assert_eq!((of(""), of("my bot")), (Ok("annals".into()), Ok("my bot".into())));
+        for wrong in [" ", "\t", &"x".repeat(65)] {
+            assert!(of(wrong).unwrap_err().starts_with("AGENT_ID is "), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -131,6 +131,9 @@ fn choices(env: Env<'_>, variable: &'static str) -> Result<Vec<ModelChoice>, Con
 
 fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError> {
     let (base_url, api_key) = (env.optional(names.base_url), env.optional(names.api_key));
+    // Checked also if no model is set.
+    let sees = env.choice(&MODEL_VISION, &[("auto", None), ("true", Some(true)), ("false", Some(false))])?;
+    env.flag_or(&MODEL_PROMPT_CACHE, false)?;
     let Some(value) = env.optional(names.model) else {
         // A variable without its model means that a model was intended. `MODEL` itself may have a default.
         let stray =
@@ -162,8 +165,7 @@ fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError
         return Err(ConfigError::new(names.api_key, problem));
     }
     settings.marks_cache = env.flag_or(&MODEL_PROMPT_CACHE, settings.marks_cache)?;
-    let sees = [("auto", None), ("true", Some(true)), ("false", Some(false))];
-    settings.sees = env.choice(&MODEL_VISION, &sees)?;
+    settings.sees = sees;
     settings.base_url = base_url;
     settings.api_key = api_key.map(SecretString::from);
     Ok(Some(settings))
@@ -285,6 +287,8 @@ mod tests {
             (vec![("MODEL", "openai:m"), ("MODEL_BASE_URL", "hunter2/v1")], "MODEL_BASE_URL must"),
             (vec![("MODEL", "bedrock:m"), ("MODEL_PROMPT_CACHE", "hunter2")], "MODEL_PROMPT_CACHE must"),
             (vec![("MODEL", "bedrock:m"), ("MODEL_VISION", "hunter2")], "MODEL_VISION must"),
+            (vec![("MODEL_PROMPT_CACHE", "hunter2")], "MODEL_PROMPT_CACHE must"),
+            (vec![("MODEL_VISION", "hunter2")], "MODEL_VISION must"),
         ] {
             let error = read(&settings, None).unwrap_err();
             assert!(error.starts_with(wanted) && !error.contains("hunter2"), "{error}");

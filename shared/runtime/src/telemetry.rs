@@ -52,7 +52,7 @@ pub const SETTINGS: [Setting; 3] = [
         FILTER,
         "`info` deployed; locally `warn`, and `info` for Annals, on standard error",
         "levels of logs, comma-separated: one for all and others by the start of a target, such as \
-         `warn,annals_engine=debug`",
+         `warn,annals_engine=debug`. An invalid list is ignored, locally with a warning",
     ),
 ];
 
@@ -85,6 +85,9 @@ pub fn init_terminal(silent: bool, colours: bool) {
     let filter = filter(if silent { "off" } else { "warn,annals=info,dynoxide=error,aws_config=error" });
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     drop(registry().with(lines.with_target(false).with_filter(filter)).try_init());
+    if selected().is_some_and(|levels| without_quotes(&levels).is_none()) {
+        tracing::warn!("{FILTER} is not a list of levels such as warn,annals_engine=debug; it is ignored");
+    }
 }
 
 /// Header with the id of a request, in the response, in its problem and in its log lines. The caller's id is used if it
@@ -165,9 +168,16 @@ fn with_invocation(filter: Targets) -> Targets {
     filter.with_target(INVOCATION_TARGET, LevelFilter::INFO)
 }
 
+/// Returns `RUST_LOG`, if it is set.
+fn selected() -> Option<String> {
+    process_env(FILTER).filter(|value| !value.trim().is_empty())
+}
+
 fn filter(default: &str) -> Targets {
-    let set = process_env(FILTER).filter(|value| !value.trim().is_empty());
-    set.and_then(|set| without_quotes(&set)).or_else(|| without_quotes(default)).unwrap_or_default()
+    selected()
+        .and_then(|levels| without_quotes(&levels))
+        .or_else(|| without_quotes(default))
+        .unwrap_or_default()
 }
 
 /// Parses a list of levels. Turns off what quotes messages, unless `levels` name it: `rmcp` those of servers, and below

@@ -62,6 +62,7 @@ impl LarkConfig {
     /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
         let encrypt_key = env.optional(ENCRYPT_KEY);
+        let group_context = env.number(&GROUP_CONTEXT, "a number of messages; 0 fetches none")?;
         let Some([app_id, app_secret, verification_token]) =
             all_or_none(env, [APP_ID, APP_SECRET, VERIFICATION_TOKEN])?
         else {
@@ -79,7 +80,7 @@ impl LarkConfig {
             verification_token: verification_token.into(),
             encrypt_key: encrypt_key.map(SecretString::from),
             api_base: env.value(&API_BASE),
-            group_context: env.number(&GROUP_CONTEXT, "a number of messages; 0 fetches none")?,
+            group_context,
         }))
     }
 }
@@ -102,6 +103,10 @@ mod tests {
         assert!(
             with(&[("LARK_ENCRYPT_KEY", "k")]).unwrap_err().starts_with("LARK_ENCRYPT_KEY is set without")
         );
+        for wrong in ["x", "-1"] {
+            let error = with(&[("LARK_GROUP_CONTEXT", wrong)]).unwrap_err();
+            assert_eq!(error, "LARK_GROUP_CONTEXT must be a number of messages; 0 fetches none");
+        }
         let all = [("LARK_APP_ID", "cli_1"), ("LARK_APP_SECRET", "s"), ("LARK_VERIFICATION_TOKEN", "t")];
         let config = with(&all).unwrap().unwrap();
         assert_eq!((config.group_context, config.encrypt_key.is_none()), (25, true));

@@ -37,11 +37,15 @@ pub struct IngressConfig {
 impl IngressConfig {
     /// Reads the settings, except for `ALLOW_FROM` and `ALLOW_CHATS`, which hold for platforms alone: everybody may use it.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let (dm_scope, links) = (dm_scope(env)?, links(env)?);
+        if dm_scope == DmScope::Chat && links != Links::default() {
+            tracing::warn!("LINKS has no effect without DM_SCOPE=user");
+        }
         Ok(Self {
             agents: agents(env)?.into(),
             access: Access::default(),
-            dm_scope: dm_scope(env)?,
-            links: links(env)?,
+            dm_scope,
+            links,
             usage: UsageConfig::from_env(env)?.into(),
             language: language(env)?,
             time_zone: time_zone(env)?,
