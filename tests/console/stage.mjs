@@ -134,7 +134,7 @@ export async function open(browser, url, { size = [1440, 900], ...options } = {}
   const context = await browser.newContext({ viewport: { width: size[0], height: size[1] }, locale: 'en-GB', ...options });
   await fromFolder(context, url);
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   const complaints = [];
   page.on('pageerror', error => complaints.push(String(error)));
   page.on('console', message => {

@@ -288,6 +288,6 @@ test('a program that ends is told of', async () => {
   const { page, close } = await open(browser, one.base);
   await page.getByRole('heading', { name: 'Nothing has been said yet' }).waitFor();
   one.end();
-  await page.getByRole('alert').getByText('Is the program still running?').waitFor({ timeout: 15_000 });
+  await page.getByRole('alert').getByText('Is the program still running?').waitFor();
   await close();
 });
