@@ -86,7 +86,7 @@ pub(crate) async fn own_findings(clock: &Clock) -> Vec<Finding> {
     all
 }
 
-/// Makes all checks and reports each. `is_own`: this process is the program, so nothing else is looked at.
+/// Makes all checks and reports each. `is_own`: this process is the program, so nothing else is checked.
 async fn check(
     clock: &Clock,
     is_own: bool,

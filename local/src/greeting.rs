@@ -2,7 +2,7 @@
 
 use std::io::{Result, Write};
 
-use annals_channel::local::Example;
+use annals_channel::channel::Example;
 use annals_core::access::OPEN_WITH_TOOLS;
 use annals_model::ModelChoice;
 use secrecy::ExposeSecret;

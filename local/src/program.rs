@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use annals_agent::Agent;
 use annals_agent::mcp::Servers;
-use annals_channel::local::Clients;
+use annals_channel::channel::Clients;
 use annals_compactor::Compactor;
 use annals_core::chat_key::ChatKey;
 use annals_core::language::Language;

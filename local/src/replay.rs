@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use annals_channel::local::Replayed;
+use annals_channel::channel::Replayed;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::tls;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use annals_channel_lark::local::DEV_TOKEN as DEV_LARK_TOKEN;
-use annals_channel_telegram::local::DEV_SECRET as DEV_TELEGRAM_SECRET;
+use annals_channel_lark::channel::DEV_TOKEN as DEV_LARK_TOKEN;
+use annals_channel_telegram::channel::DEV_SECRET as DEV_TELEGRAM_SECRET;
 use annals_core::record::Record;
 use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;

@@ -336,10 +336,7 @@ async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take
             && !address.contains("TELEGRAM_WEBHOOK_SECRET"),
         "{address}"
     );
-    assert!(
-        out.contains("-      model                not looked at, before the settings are right"),
-        "{out}"
-    );
+    assert!(out.contains("-      model                not checked until the settings are valid"), "{out}");
     assert!(!out.contains("MODEL is not set"), "{out}");
 }
 

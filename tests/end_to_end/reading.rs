@@ -82,7 +82,7 @@ async fn an_unsigned_body_is_read_no_further_than_a_challenge_is_long() {
 async fn a_long_plain_event_is_read_where_there_is_no_encrypt_key() {
     let app = TestApp::builder().start().await;
     let mut event = text("om_long", P2P, &"long ".repeat(40_000), 0);
-    event["header"]["token"] = json!(annals_channel_lark::local::DEV_TOKEN);
+    event["header"]["token"] = json!(annals_channel_lark::channel::DEV_TOKEN);
     let response = app.request(Method::POST, "/lark").json(&event).send().await.unwrap();
     assert_eq!(response.status(), 200);
     app.idle().await;

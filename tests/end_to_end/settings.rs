@@ -4,11 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use annals_channel::local;
+use annals_channel::channel;
 use annals_channel::settings::Settings;
-use annals_channel_discord::local::Local as Discord;
-use annals_channel_lark::local::Local as Lark;
-use annals_channel_telegram::local::Local as Telegram;
+use annals_channel_discord::channel::Discord;
+use annals_channel_lark::channel::Lark;
+use annals_channel_telegram::channel::Telegram;
 use annals_core::settings::{Env, Setting, Unset};
 use annals_io::clock::Clock;
 use annals_runtime::function::ChannelConfig;
@@ -46,9 +46,9 @@ type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
 /// Reads the settings of each program, as its `main` does.
 const READERS: [(&str, Reader); 8] = [
-    ("telegram", |env, clock| of_webhook(env, clock, local::webhook::<Telegram>)),
-    ("lark", |env, clock| of_webhook(env, clock, local::webhook::<Lark>)),
-    ("discord", |env, clock| of_webhook(env, clock, local::webhook::<Discord>)),
+    ("telegram", |env, clock| of_webhook(env, clock, channel::webhook::<Telegram>)),
+    ("lark", |env, clock| of_webhook(env, clock, channel::webhook::<Lark>)),
+    ("discord", |env, clock| of_webhook(env, clock, channel::webhook::<Discord>)),
     ("http", |env, clock| annals_http::function::Config::from_env(env, clock).map(drop)),
     ("streaming", |env, clock| annals_streaming::Config::from_env(env, clock).map(drop)),
     ("agent", |env, clock| annals_agent::function::QueueConfig::from_env(env, clock).map(drop)),

@@ -110,8 +110,8 @@ pub(crate) async fn add_covered(
     Ok(is_whole)
 }
 
-/// Adds to `records` those of the archive to which only an edit is left in the table that asks at last, of the messages that
-/// the queue `named`. If an earlier form asked, it was answered, and its reply may be gone. Returns true if there are any.
+/// Adds to `records` the archived forms of each message that the queue `named` and of which the table has only an edit. If an
+/// archived form asked, none are added: it was answered, and its reply may have left the table. Returns true if any were added.
 pub(crate) async fn add_edited(
     agent: &Agent,
     chat: &ChatKey,

@@ -103,8 +103,11 @@ pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
     let (typing, drafts) = match platform.sign(&to) {
         Sign::Reaction(reactions) => return show_reaction(reactions, &agent.clock, &to, watch).await,
-        Sign::Draft(typing, drafts) if agent.stream_replies && is_new => (typing, Some(drafts)),
-        Sign::Typing(typing) | Sign::Draft(typing, _) => (typing, None),
+        Sign::Draft(drafts) if agent.stream_replies && is_new => {
+            (drafts as &dyn TypingIndicator, Some(drafts))
+        }
+        Sign::Draft(drafts) => (drafts as _, None),
+        Sign::Typing(typing) => (typing, None),
     };
     let listener = drafts.and_then(|_| agent.live.listen(chat));
     show_typing((typing, drafts), &agent.clock, &to, listener, watch).await;

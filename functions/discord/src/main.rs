@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use annals_channel_discord::local::Local as Discord;
+use annals_channel_discord::channel::Discord;
 use annals_runtime::function::serve_webhook;
 
 #[tokio::main(flavor = "current_thread")]

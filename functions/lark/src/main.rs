@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use annals_channel_lark::local::Local as Lark;
+use annals_channel_lark::channel::Lark;
 use annals_runtime::function::serve_webhook;
 
 #[tokio::main(flavor = "current_thread")]

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use annals_channel_telegram::local::Local as Telegram;
+use annals_channel_telegram::channel::Telegram;
 use annals_runtime::function::serve_webhook;
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,9 +1,9 @@
 //! Compares the clock with those of services: signatures, session times and the expiry of tokens depend on it.
 
-use annals_channel::finding::Finding;
-use annals_channel::words;
 use std::time::{Duration, UNIX_EPOCH};
 
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::tls;

@@ -1,10 +1,10 @@
 //! Checks the local program: whether it runs, and its data directory.
 
-use annals_channel::finding::Finding;
-use annals_channel::words;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::tls;
@@ -38,7 +38,7 @@ pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
         }
         Err(error) => {
             let words = words!(
-                "{error:#}: run this as the user whose it is",
+                "{error:#}: run this as the user who owns it",
                 "{error:#}：请以数据所属的用户身份运行"
             );
             findings.push(Finding::fault("data", words));

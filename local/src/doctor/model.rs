@@ -1,9 +1,9 @@
 //! Checks that the model's endpoint answers and accepts the key. The model itself is not called, so the check is free.
 
-use annals_channel::finding::Finding;
-use annals_channel::words;
 use std::time::Duration;
 
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use annals_io::tls;
 use annals_model::{HostedModel, ModelChoice, ModelSettings};
 use secrecy::ExposeSecret;
@@ -28,7 +28,7 @@ pub(super) async fn check(settings: &Checked<ModelSettings>) -> Vec<Finding> {
             return vec![Finding::none("model", words)];
         }
         Checked::Invalid => {
-            let words = words!("not looked at, before the settings are right", "设置正确之前不检查");
+            let words = words!("not checked until the settings are valid", "设置正确之前不检查");
             return vec![Finding::none("model", words)];
         }
     };
@@ -79,11 +79,11 @@ async fn one(check: &'static str, variable: &'static str, settings: &ModelSettin
             if is_listed {
                 Finding::ok(
                     check,
-                    words!("{name} at {base}, the key is taken", "{name}，位于 {base}，密钥有效"),
+                    words!("{name} at {base}, the key is accepted", "{name}，位于 {base}，密钥有效"),
                 )
             } else {
                 let words = words!(
-                    "{name} at {base}, the key is taken, but it does not list the model: check {variable}",
+                    "{name} at {base}, the key is accepted, but it does not list the model: check {variable}",
                     "{name}，位于 {base}，密钥有效，但模型列表中没有它：请检查 {variable}"
                 );
                 Finding::warning(check, words)

@@ -142,8 +142,6 @@ pub enum CallError {
     /// The bot may not write to this chat. It lasts until a person changes that.
     #[error("{reason}")]
     Blocked {
-        /// The platform's code, or 0.
-        code: i64,
         /// The platform's reason.
         reason: String,
     },

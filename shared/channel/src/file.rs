@@ -13,7 +13,7 @@ pub enum FileError {
     Gone(String),
     /// A retry may succeed: no connection, an incomplete answer, a fault of the platform, or a token or permission that
     /// somebody can correct.
-    #[error("the file cannot be had now: {0}")]
+    #[error("the file is unavailable now: {0}")]
     Unavailable(String),
     /// The platform's channel is not set up here.
     #[error("its channel is not set up")]

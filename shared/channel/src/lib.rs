@@ -1,4 +1,4 @@
-//! The interface that every channel fills, and what channels share.
+//! The interface that every channel implements, and what channels share.
 //!
 //! # Layout
 //!
@@ -12,15 +12,15 @@
 //! - [`settings`]: settings that all channels share
 //! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
-//! - [`local`]: a channel with its settings and commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
+//! - [`channel`]: a channel with its settings and commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
 //! - [`testing`]: events as lines of text, for the tests of all channels
 
+pub mod channel;
 pub mod client;
 pub mod delivery;
 pub mod file;
 pub mod finding;
 pub mod json;
-pub mod local;
 pub mod platform;
 pub mod rate_limit;
 pub mod seam;

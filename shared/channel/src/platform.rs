@@ -6,8 +6,7 @@ use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
 use async_trait::async_trait;
 
-use crate::delivery::OutgoingReply;
-use crate::delivery::{DeliveryError, Drafted, Progress};
+use crate::delivery::{DeliveryError, Drafted, OutgoingReply, Progress};
 use crate::file::FileError;
 use crate::rate_limit::RateLimit;
 use crate::surroundings::Surroundings;
@@ -77,7 +76,7 @@ pub enum Sign<'a> {
     /// A typing indicator.
     Typing(&'a dyn Typing),
     /// A typing indicator, and then the answer as it grows.
-    Draft(&'a dyn Typing, &'a dyn Drafts),
+    Draft(&'a dyn Drafts),
     /// A reaction to the message that is being answered.
     Reaction(&'a dyn Reactions),
 }
@@ -91,7 +90,7 @@ pub trait Typing: Send + Sync {
 
 /// Drafts of an answer.
 #[async_trait]
-pub trait Drafts: Send + Sync {
+pub trait Drafts: Typing {
     /// Shows the answer so far, in Markdown.
     async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted;
 }

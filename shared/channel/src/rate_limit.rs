@@ -56,20 +56,20 @@ impl RateLimit {
 
 /// A rate limit that a whole process shares. Clones share it.
 #[derive(Clone, Debug)]
-pub struct SharedRateLimit {
+pub(crate) struct SharedRateLimit {
     rate_limit: RateLimit,
     paid: Arc<Mutex<Option<Timestamp>>>,
 }
 
 impl SharedRateLimit {
     /// Creates an unused share.
-    pub fn new(rate_limit: RateLimit) -> Self {
+    pub(crate) fn new(rate_limit: RateLimit) -> Self {
         Self { rate_limit, paid: Arc::default() }
     }
 
     /// Takes the next slot and returns the time to wait for it. If the wait is longer than `patience`, nothing is
     /// taken, and the error is the wait.
-    pub fn take(&self, now: Timestamp, patience: Duration) -> Result<Duration, Duration> {
+    pub(crate) fn take(&self, now: Timestamp, patience: Duration) -> Result<Duration, Duration> {
         let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = self.rate_limit.wait(*paid, now);
         if wait > patience {

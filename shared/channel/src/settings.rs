@@ -261,8 +261,8 @@ impl DeliveryConfig {
         })
     }
 
-    /// Returns the limit of a process: its share of that of the bot, or that of one chat if it only confirms commands, which
-    /// has no settings of sending replies.
+    /// Returns the limit of a process: its share of that of the bot, or that of one chat if it only confirms commands, as
+    /// it does if `delivery` is `None`.
     pub fn limit(delivery: Option<&Self>, of_bot: RateLimit, of_chat: RateLimit) -> Option<RateLimit> {
         delivery.map_or(Some(of_chat), |delivery| delivery.share(of_bot))
     }

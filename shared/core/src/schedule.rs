@@ -107,7 +107,7 @@ pub enum TimingError {
     Pattern { pattern: String, reason: String },
     #[error("{pattern:?} comes due more often than every {} minutes", SHORTEST_INTERVAL.as_secs() / 60)]
     TooOften { pattern: String },
-    #[error("{pattern:?} never comes due: no date is like that")]
+    #[error("{pattern:?} never comes due: there is no such date")]
     NoDate { pattern: String },
     #[error("it never comes due: its date is past, or more than five years away")]
     Never,
@@ -280,7 +280,7 @@ mod tests {
         for pattern in ["* * * * *", "0,3 9 * * *"] {
             assert_eq!(error(pattern), format!("{pattern:?} comes due more often than every 5 minutes"));
         }
-        assert_eq!(error("0 9 30 2 *"), "\"0 9 30 2 *\" never comes due: no date is like that");
+        assert_eq!(error("0 9 30 2 *"), "\"0 9 30 2 *\" never comes due: there is no such date");
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub const PAGE: usize = 100;
 pub trait Host: Send + Sync {
     /// Stores the message of a dispatch, and queues its turn. Gets `MESSAGE_CREATE`, `MESSAGE_UPDATE` and
     /// `MESSAGE_DELETE`, as `{"op": 0, "t": "MESSAGE_CREATE", "s": 42, "d": {…}}`, in order, and may get the same one
-    /// again. Messages that are deleted in bulk come as a `MESSAGE_DELETE` each. A missed message comes as a `MESSAGE_CREATE` with a null `s`, and with the `guild_id` and `channel_type`
-    /// that Discord's REST API leaves out.
+    /// again. Messages that are deleted in bulk come as a `MESSAGE_DELETE` each. A missed message comes as a `MESSAGE_CREATE`
+    /// with a null `s`, and with the `guild_id` and `channel_type` that Discord's REST API leaves out.
     fn receive(&self, dispatch: Value) -> impl Future<Output = Result<(), HostError>> + Send;
 
     /// Reads the oldest messages of a channel after the id `after`, at most [`PAGE`], in any order:

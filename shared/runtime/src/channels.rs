@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use annals_channel::local::{About, Clients, LocalChannel, platform};
+use annals_channel::channel::{About, Clients, ConfiguredChannel, platform};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
@@ -18,9 +18,9 @@ use secrecy::SecretString;
 use crate::process::FunctionError;
 use crate::webhook;
 
-/// Defines the functions below for a list of crates.
+/// Defines the functions below for a list of channels.
 macro_rules! channels {
-    ($($channel:ident,)*) => {
+    ($($channel:ty,)*) => {
         /// Returns the clients of all platforms that are set up, for sending replies.
         ///
         /// # Errors
@@ -31,21 +31,21 @@ macro_rules! channels {
             delivery: &DeliveryConfig,
             clock: &Clock,
         ) -> Result<Vec<Registered>, FunctionError> {
-            let all = [$(platform::<$channel::local::Local>(env, delivery, clock)?),*];
+            let all = [$(platform::<$channel>(env, delivery, clock)?),*];
             Ok(all.into_iter().flatten().collect())
         }
 
         /// Returns all channels, for the local program.
         pub fn local() -> Vec<Entry> {
-            vec![$(Entry::of::<$channel::local::Local>()),*]
+            vec![$(Entry::of::<$channel>()),*]
         }
     };
 }
 
 channels! {
-    annals_channel_telegram,
-    annals_channel_lark,
-    annals_channel_discord,
+    annals_channel_telegram::channel::Telegram,
+    annals_channel_lark::channel::Lark,
+    annals_channel_discord::channel::Discord,
 }
 
 /// A channel whose settings have not been read.
@@ -60,13 +60,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn of<C: LocalChannel + 'static>() -> Self {
+    fn of<C: ConfiguredChannel + 'static>() -> Self {
         Self { about: C::about(), from_env: |env| Ok(Arc::new(C::from_env(env)?)), setup: C::setup }
     }
 }
 
 /// A channel that the local program serves.
-pub trait ServedChannel: LocalChannel {
+pub trait ServedChannel: ConfiguredChannel {
     /// Returns its names.
     fn names(&self) -> &'static About;
 
@@ -83,7 +83,7 @@ pub trait ServedChannel: LocalChannel {
 /// Creates the route of a webhook, which appends and enqueues by the ingress, and confirms commands by the deliverer.
 pub type Route = Box<dyn FnOnce(Ingress, Deliverer, Clock) -> Router + Send>;
 
-impl<C: LocalChannel> ServedChannel for C {
+impl<C: ConfiguredChannel> ServedChannel for C {
     fn names(&self) -> &'static About {
         C::about()
     }

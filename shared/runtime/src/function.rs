@@ -2,10 +2,9 @@
 
 use std::process::ExitCode;
 
-use annals_channel::local::{self, LocalChannel};
+use annals_channel::channel::{self, ConfiguredChannel};
 use annals_channel::platform::{Platform, Registered};
 use annals_channel::settings::{Settings, access, channel_settings};
-use annals_channel::webhook::Webhook;
 use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
@@ -17,14 +16,14 @@ use crate::process::{Process, run};
 use crate::webhook;
 
 /// Runs the function of the webhook of the channel `C`.
-pub async fn serve_webhook<C: LocalChannel>() -> ExitCode {
+pub async fn serve_webhook<C: ConfiguredChannel>() -> ExitCode {
     let read = |env: Env<'_>, clock: &Clock| {
         let config = ChannelConfig::from_env(env)?;
-        let opened = local::webhook::<C>(env, &config.channels, clock)?;
+        let opened = channel::webhook::<C>(env, &config.channels, clock)?;
         Ok((config, opened))
     };
     run(read, async |(config, (webhook, platform)), process| {
-        let (ingress, deliverer) = config.ingress(<C::Webhook as Webhook>::CHANNEL, platform, &process);
+        let (ingress, deliverer) = config.ingress(C::about().channel, platform, &process);
         let Process { reporter, clock, .. } = process;
         let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
         lambda_http::run(reporter.of_router(router)).await

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use annals_channel_lark::local::{DEV_APP as DEV_LARK_APP, DEV_TOKEN as DEV_LARK_TOKEN};
-use annals_channel_telegram::local::DEV_SECRET as DEV_TELEGRAM_SECRET;
+use annals_channel_lark::channel::{DEV_APP as DEV_LARK_APP, DEV_TOKEN as DEV_LARK_TOKEN};
+use annals_channel_telegram::channel::DEV_SECRET as DEV_TELEGRAM_SECRET;
 use annals_local::config::DEV_API_KEY;
 use annals_test_support::telegram_api;
 use serde_json::{Value, json};

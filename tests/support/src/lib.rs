@@ -12,7 +12,7 @@
 //! - [`fixtures`]: recorded payloads and vectors.
 //! - [`fault_proxy`]: a proxy that fails, delays, cuts and repeats, by seed.
 //! - [`audit`]: a reader of a data directory that shares no code with the program, and checks what must be true of it.
-//! - [`json`]: JSON for the tests of parsers, also random.
+//! - [`json`]: JSON for the tests of parsers.
 //! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
 #![allow(
     clippy::unwrap_used,

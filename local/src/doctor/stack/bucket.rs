@@ -19,7 +19,7 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
         let status = error.raw_response().map(|answer| answer.status().as_u16());
         let words = match status {
             Some(404) => words!(
-                "there is none of this name: check ANNALS_BUCKET",
+                "no bucket has this name: check ANNALS_BUCKET",
                 "没有这个名称的存储桶：请检查 ANNALS_BUCKET"
             ),
             Some(403) => words!(
@@ -77,6 +77,7 @@ async fn public_access(client: &Client, name: &str) -> Finding {
 
 async fn encryption(client: &Client, name: &str) -> Finding {
     const CHECK: &str = "bucket encryption";
+    let off = || Finding::fault(CHECK, words!("off", "已关闭").followed_by(&deploy()));
     match client.get_bucket_encryption().bucket(name).send().await {
         Ok(answer) => {
             let rules = answer
@@ -89,12 +90,10 @@ async fn encryption(client: &Client, name: &str) -> Finding {
                 .map(ServerSideEncryptionByDefault::sse_algorithm);
             match algorithm {
                 Some(algorithm) => Finding::ok(CHECK, algorithm.as_str().to_owned()),
-                None => Finding::fault(CHECK, words!("off", "已关闭").followed_by(&deploy())),
+                None => off(),
             }
         }
-        Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => {
-            Finding::fault(CHECK, words!("off", "已关闭").followed_by(&deploy()))
-        }
+        Err(error) if error.raw_response().is_some_and(|answer| answer.status().as_u16() == 404) => off(),
         Err(error) => unchecked(CHECK, "s3:GetEncryptionConfiguration", &error),
     }
 }

@@ -1,10 +1,10 @@
 //! Checks the queue, and its dead-letter queue.
 
-use annals_channel::finding::Finding;
-use annals_channel::words;
 use std::collections::HashMap;
 
 use annals_agent::LEASE;
+use annals_channel::finding::Finding;
+use annals_channel::words;
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -99,7 +99,7 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
             let most =
                 policy.as_ref().map(|policy| policy["maxReceiveCount"].to_string()).unwrap_or_default();
             let most = most.trim_matches('"');
-            let none = words!("none, of what failed {most} times", "没有失败 {most} 次的任务");
+            let none = words!("no turn has failed {most} times", "没有失败 {most} 次的任务");
             let some = words!(
                 "{count} turns that failed {most} times: find the cause in the agent's log, then aws sqs \
                  start-message-move-task --source-arn {arn}",

@@ -15,7 +15,7 @@
 //! edit of the first answer can be repeated. Only a follow-up that may have been delivered is not sent again here.
 //!
 //! Discord bans an address, which functions share, after 10,000 responses of 401, 403 or 429 in ten minutes. So a refused bot
-//! token is not used for ten minutes, and no more requests are made after [`MAX_INVALID`] such responses in that time.
+//! token is not used for ten minutes, and no more requests are made after 100 such responses in that time.
 //!
 //! *Invariant:* no token, neither the bot's nor that of an interaction, and no text of a message appears in an error or a log.
 //!
@@ -50,7 +50,6 @@ use serde_json::Value;
 pub use self::application::Application;
 pub use self::channel::ChannelInfo;
 use self::invalid::Invalid;
-pub use self::invalid::MAX_INVALID;
 pub use self::send::{Message, nonce};
 use crate::settings::DiscordConfig;
 
@@ -148,7 +147,7 @@ impl Client {
         self.call(&call).await
     }
 
-    /// Makes a request, waits as long as Discord asks, and repeats a request that was not carried out.
+    /// Makes a request, waits as long as Discord asks, and repeats a request that was not carried out, or that `is_repeatable`.
     async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
         let retry = |error: &CallError| error.retry(call.is_repeatable);
         self.api.effort().retry(retry, || self.try_once(call)).await

@@ -19,8 +19,11 @@
 //! - [`render`]: formatting of a reply, and its division into messages
 //! - [`buttons`]: buttons of approval requests
 //! - [`client`]: HTTP client of the REST API
+//! - [`platform`]: the client as a `Platform`
 //!
-//! For operators: [`local`], [`commands`], `setup`, `doctor`.
+//! [`channel`]: Discord with its [`settings`], as every program opens it. [`webhook`]: the route.
+//!
+//! For operators: [`commands`], `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock, but for the end of a token's life. The result of [`parse`] depends
 //! only on the call, the bot's id and the settings, so that a call that is delivered twice gives the same keys.
@@ -28,10 +31,10 @@
 pub mod address;
 pub mod bot;
 pub mod buttons;
+pub mod channel;
 pub mod client;
 pub mod commands;
 pub mod deferral;
-pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod render;

@@ -8,8 +8,7 @@ use annals_test_support::json::with;
 use serde_json::{Value, json};
 
 use super::bot::Bot;
-use super::buttons::Incoming;
-use super::buttons::Pressed;
+use super::buttons::{Incoming, Pressed};
 use super::parse::parse;
 
 mod fixtures;

@@ -1,8 +1,8 @@
 //! `POST /discord`: [`DiscordWebhook`].
 //!
 //! Interactions and webhook events come to one address, and are signed in the same way. Discord does not deliver an interaction
-//! again, so one that takes long is never cut off: its response is [deferred](Interaction). It delivers a webhook event again for ten minutes. The relay passes
-//! the dispatches of the gateway to [`DiscordWebhook::read`], too.
+//! again, so one that takes long is never cut off: its response is [deferred](Interaction). It delivers a webhook event again
+//! for ten minutes. The relay passes the dispatches of the gateway to [`DiscordWebhook::read`], too.
 //!
 //! Source: <https://discord.com/developers/docs/interactions/overview>.
 
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 use crate::bot::Bot;
 use crate::buttons::{Incoming, Pressed};
-use crate::client::{CallError, Client};
+use crate::client::Client;
 use crate::deferral::Interaction;
 use crate::parse::{is_webhook_event, parse};
 use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
@@ -94,7 +94,7 @@ impl DiscordWebhook {
     async fn direct(&self, channel_id: &str) -> Result<Option<ChatKey>, ReadError> {
         let Some(client) = self.bot_client() else { return Ok(None) };
         let channel = match client.channel(channel_id).await {
-            Err(error) if CallError::is_permanent(&error) => return Ok(None),
+            Err(error) if error.is_permanent() => return Ok(None),
             channel => channel.map_err(|error| ReadError::Platform(error.to_string()))?,
         };
         let chat = channel.recipient().map(|user_id| ChatKey::direct(&self.settings.agent_id, user_id));

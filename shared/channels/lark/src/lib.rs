@@ -19,8 +19,11 @@
 //! - [`render`], [`split`]: formatting of a reply, and its division into messages
 //! - [`buttons`]: cards with the buttons of approval requests
 //! - [`client`]: HTTP client of the Open API
+//! - [`platform`]: the client as a `Platform`; [`surroundings`]: messages around one of a group
 //!
-//! For operators: [`local`], `setup`, `doctor`.
+//! [`channel`]: Lark with its [`settings`], as every program opens it. [`webhook`]: the route.
+//!
+//! For operators: `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the event, the bot's
 //! ids and the settings, so that an event that is delivered twice gives the same keys. An event's own id is not used,
@@ -29,9 +32,9 @@
 pub mod address;
 pub mod bot;
 pub mod buttons;
+pub mod channel;
 pub mod client;
 pub mod listed;
-pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod render;

@@ -74,7 +74,7 @@ impl Platform for Client {
         Some(self.group_name(&to.chat_id).await.map_err(|error| error.to_string()))
     }
 
-    /// False: who writes to the bot, or mentions it in a group, has let it in again.
+    /// False: a person who writes to the bot, or mentions it in a group, has unblocked it.
     fn is_heard_when_blocked(&self, _to: &Record) -> bool {
         false
     }

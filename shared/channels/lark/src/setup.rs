@@ -53,7 +53,7 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
 fn unknown(error: &CallError, base: &str) -> String {
     let reason = match error {
         CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
-            "the app is not let in, or has no bot".to_owned()
+            "Lark refused the app, or it has no bot".to_owned()
         }
         _ => format!(
             "{base} cannot be asked about the app; check LARK_API_BASE and the network, and run this again"

@@ -17,8 +17,11 @@
 //! - [`render`], [`split`]: formatting of a reply, and its division into messages
 //! - [`buttons`]: buttons of approval requests
 //! - [`client`]: HTTP client of the Bot API
+//! - [`platform`]: the client as a `Platform`
 //!
-//! For operators: [`local`], `setup`, `doctor`.
+//! [`channel`]: Telegram with its [`settings`], as every program opens it. [`webhook`]: the route.
+//!
+//! For operators: `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
 //! name and the settings, so that an update that is delivered twice gives the same keys.
@@ -26,8 +29,8 @@
 pub mod address;
 pub mod bot;
 pub mod buttons;
+pub mod channel;
 pub mod client;
-pub mod local;
 pub mod parse;
 pub mod platform;
 pub mod render;

@@ -79,7 +79,7 @@ impl Platform for Client {
 
     fn sign(&self, to: &Record) -> Sign<'_> {
         let takes_drafts = Address::of(to).is_some_and(|address| address.takes_drafts());
-        if takes_drafts { Sign::Draft(self, self) } else { Sign::Typing(self) }
+        if takes_drafts { Sign::Draft(self) } else { Sign::Typing(self) }
     }
 }
 

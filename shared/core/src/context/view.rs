@@ -63,8 +63,8 @@ pub struct SessionView<'a> {
 impl<'a> SessionView<'a> {
     /// Returns the view of `records`, which must be in order of [`Record::key`], at `now`.
     pub fn of(records: &'a [Record], now: Timestamp, policy: &Policy) -> Self {
-        let followed = answered_by_next(records);
-        let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).chain(&followed).collect();
+        let answered = answered_by_place(records);
+        let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).chain(&answered).collect();
         let newest = newest_forms(records);
         let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
         mark_replaced(&mut messages, records);
@@ -255,15 +255,15 @@ fn commands_of_turns(
     (to_send, to_compact)
 }
 
-/// Returns the messages that are answered by the message of the agent that directly follows. Imported ones do not tell what they
-/// answer.
-fn answered_by_next(records: &[Record]) -> Vec<SortKey> {
+/// Returns the messages that a reply answers by its key, or a message of the agent by directly following one. Imported answers have no
+/// other sign of what they answer.
+fn answered_by_place(records: &[Record]) -> Vec<SortKey> {
     let mut said = None;
     let mut answered = Vec::new();
     for record in records {
         match (record.role(), &record.details) {
             _ if record.key.is_reply() => answered.push(record.key.base()),
-            // A message that came by its channel is answered by a reply.
+            // One that asks came by its channel, and is answered by a reply.
             (Role::User, Details::Message(message)) if message.revision == 0 => {
                 said = Some(record.key.base()).filter(|_| !message.asks);
             }

@@ -50,7 +50,7 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, call: &Call<'_>) -> Res
         403 if call.is_of_bot || !ENDED.contains(&code) => {
             let reason =
                 format!("Discord does not let the bot do this in the channel: {description} ({code})");
-            CallError::Blocked { code, reason }
+            CallError::Blocked { reason }
         }
         status => {
             let hint = if call.is_of_bot && status == 401 { "; check DISCORD_BOT_TOKEN" } else { "" };

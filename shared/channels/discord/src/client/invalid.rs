@@ -12,7 +12,7 @@ use super::{CallError, PLATFORM};
 const WINDOW: Duration = Duration::from_mins(10);
 /// Maximum number of invalid responses of this process in that time. Discord bans an address at 10,000, and an address may be
 /// shared by many functions.
-pub const MAX_INVALID: usize = 100;
+const MAX_INVALID: usize = 100;
 
 /// The invalid responses (401, 403, 429) of the last ten minutes.
 #[derive(Debug, Default)]

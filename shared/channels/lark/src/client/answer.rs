@@ -57,7 +57,7 @@ pub(super) fn read<T: DeserializeOwned>(
         Meaning::Trouble => trouble(method, code),
         Meaning::Blocked => {
             let reason = format!("Lark does not let the bot write to this chat: {description} ({code})");
-            CallError::Blocked { code, reason }
+            CallError::Blocked { reason }
         }
         Meaning::Token => CallError::Token { code, reason },
         Meaning::Refused => CallError::Refused { status, code, reason },

@@ -51,7 +51,7 @@ pub(super) fn read<T: DeserializeOwned>(
     Err(match (status, migrate_to_chat_id) {
         (400, Some(to)) => CallError::Moved { chat: ChatKey::telegram(to, None), chat_id: to.to_string() },
         // The bot was blocked, was removed, or may not write in the chat.
-        (403, _) => CallError::Blocked { code: 0, reason: description },
+        (403, _) => CallError::Blocked { reason: description },
         (429, _) => {
             let told = retry_after.map(Duration::from_secs).or_else(|| answer.seconds("retry-after"));
             let wait = told.unwrap_or(Duration::from_secs(DEFAULT_WAIT_SECS)).max(Duration::from_secs(1));

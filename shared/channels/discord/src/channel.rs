@@ -1,7 +1,7 @@
-//! Discord with its settings, as every program opens it, and its commands for operators: [`Local`].
+//! Discord with its settings, as every program opens it, and its commands for operators: [`Discord`].
 
+use annals_channel::channel::{About, Clients, ConfiguredChannel, Example, Opened, Replayed};
 use annals_channel::finding::Finding;
-use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
@@ -32,9 +32,9 @@ const LOCAL_APPLICATION: &str = "1000000000000000000";
 
 /// Discord, with its settings if it is set up.
 #[derive(Clone, Debug)]
-pub struct Local(Option<DiscordConfig>);
+pub struct Discord(Option<DiscordConfig>);
 
-impl Local {
+impl Discord {
     /// Returns the key pair with which calls are signed if Discord is not set up.
     fn key_pair(key: Option<&SecretString>) -> Option<Ed25519KeyPair> {
         let seed = digest(&SHA256, key.map_or(DEV_KEY, ExposeSecret::expose_secret).as_bytes());
@@ -62,7 +62,7 @@ impl Local {
     }
 }
 
-impl LocalChannel for Local {
+impl ConfiguredChannel for Discord {
     type Webhook = DiscordWebhook;
     type Client = Client;
 

@@ -1,4 +1,4 @@
-//! A channel with its settings, and its commands for operators: [`LocalChannel`]. Functions open it by [`webhook`] and
+//! A channel with its settings, and its commands for operators: [`ConfiguredChannel`]. Functions open it by [`webhook`] and
 //! [`platform`]; the rest is for the local program.
 
 use std::fmt::Debug;
@@ -35,7 +35,7 @@ pub struct About {
 /// knows, and with replies that go to the outbox.
 ///
 /// `key` is the key of the data directory. If it is in use, it replaces each development secret.
-pub trait LocalChannel: Debug + Send + Sync {
+pub trait ConfiguredChannel: Debug + Send + Sync {
     /// Its webhook.
     type Webhook: Webhook
     where
@@ -99,7 +99,7 @@ pub trait LocalChannel: Debug + Send + Sync {
 }
 
 /// A channel that is ready to receive and to send.
-pub struct Opened<C: LocalChannel> {
+pub struct Opened<C: ConfiguredChannel> {
     /// The webhook.
     pub webhook: C::Webhook,
     /// The clients; `None` if the channel is not set up.
@@ -119,7 +119,7 @@ pub struct Clients<C> {
 /// # Errors
 ///
 /// A setting is missing or malformed.
-pub fn platform<C: LocalChannel>(
+pub fn platform<C: ConfiguredChannel>(
     env: Env<'_>,
     delivery: &DeliveryConfig,
     clock: &Clock,
@@ -137,7 +137,7 @@ pub fn platform<C: LocalChannel>(
 /// # Errors
 ///
 /// A setting is missing or malformed.
-pub fn webhook<C: LocalChannel>(
+pub fn webhook<C: ConfiguredChannel>(
     env: Env<'_>,
     settings: &Settings,
     clock: &Clock,

@@ -1,7 +1,7 @@
-//! Telegram with its settings, as every program opens it, and its commands for operators: [`Local`].
+//! Telegram with its settings, as every program opens it, and its commands for operators: [`Telegram`].
 
+use annals_channel::channel::{About, Clients, ConfiguredChannel, Example, Opened, Replayed};
 use annals_channel::finding::Finding;
-use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
@@ -23,15 +23,15 @@ use crate::{doctor, setup};
 /// Secret header of `/telegram` if no platform is set up.
 pub const DEV_SECRET: &str = "dev-telegram-secret";
 /// Bot token for a function that runs beside the program, if Telegram is not set up. Telegram refuses it.
-pub const DEV_TOKEN: &str = "1:development";
+const DEV_TOKEN: &str = "1:development";
 /// Bot if Telegram is not set up: `@annals_bot`, with an id that Telegram does not use.
 const LOCAL_BOT: (i64, &str) = (1, "annals_bot");
 
 /// Telegram, with its settings if it is set up.
 #[derive(Clone, Debug)]
-pub struct Local(Option<TelegramConfig>);
+pub struct Telegram(Option<TelegramConfig>);
 
-impl Local {
+impl Telegram {
     fn secret(&self, key: Option<&SecretString>) -> SecretString {
         match &self.0 {
             Some(config) => config.secret.clone(),
@@ -40,7 +40,7 @@ impl Local {
     }
 }
 
-impl LocalChannel for Local {
+impl ConfiguredChannel for Telegram {
     type Webhook = TelegramWebhook;
     type Client = Client;
 

@@ -1,7 +1,7 @@
-//! Lark with its settings, as every program opens it, and its commands for operators: [`Local`].
+//! Lark with its settings, as every program opens it, and its commands for operators: [`Lark`].
 
+use annals_channel::channel::{About, Clients, ConfiguredChannel, Example, Opened, Replayed};
 use annals_channel::finding::Finding;
-use annals_channel::local::{About, Clients, Example, LocalChannel, Opened, Replayed};
 use annals_channel::platform::Registered;
 use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
@@ -30,9 +30,9 @@ const LOCAL_BOT: &str = "ou_annals";
 
 /// Lark, with its settings if it is set up.
 #[derive(Clone, Debug)]
-pub struct Local(Option<LarkConfig>);
+pub struct Lark(Option<LarkConfig>);
 
-impl Local {
+impl Lark {
     fn token(&self, key: Option<&SecretString>) -> SecretString {
         match &self.0 {
             Some(config) => config.verification_token.clone(),
@@ -45,7 +45,7 @@ impl Local {
     }
 }
 
-impl LocalChannel for Local {
+impl ConfiguredChannel for Lark {
     type Webhook = LarkWebhook;
     type Client = Client;
 
