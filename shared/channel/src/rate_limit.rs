@@ -1,4 +1,4 @@
-//! Rate limits of outgoing messages: [`RateLimit`], and [`SharedRateLimit`], the part of a process in a bot's rate limit.
+//! Rate limits of outgoing messages: [`RateLimit`], and `SharedRateLimit`, the part of a process in a bot's rate limit.
 //!
 //! This is the generic cell rate algorithm. Its state is one time: the time up to which the messages sent so far have
 //! used up the rate, if each takes the same interval. So the state of a chat is one number, from which any process can
