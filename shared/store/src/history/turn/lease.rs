@@ -1,5 +1,5 @@
 //! Claiming a chat, holding it, and every write to a head. That no message is covered by two replies follows from these
-//! conditions: `docs/design-turn.md`.
+//! conditions: `docs/design.md`.
 //!
 //! | write to the head | condition | effect |
 //! | --- | --- | --- |
