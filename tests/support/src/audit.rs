@@ -76,9 +76,8 @@ impl Stored {
         for (name, chat) in &mut chats {
             let in_table = chat.records.len();
             self.read_segments(name, chat, &mut segments, &mut found);
-            bodies.extend(
-                chat.records.values().filter_map(|record| Some(record.get("body")?.as_str()?.to_owned())),
-            );
+            let named = chat.records.values().filter_map(|record| record["body"].as_str());
+            bodies.extend(named.map(str::to_owned));
             check_covering(name, chat, &mut found);
             check_summaries(name, chat, &mut found);
             check_calls(name, chat, &mut found);
@@ -97,9 +96,8 @@ impl Stored {
                 found.push(format!("{key}: no item names it"));
             }
         }
-        found.extend(
-            bodies.iter().filter(|key| !self.objects.contains_key(*key)).map(|key| format!("{key}: missing")),
-        );
+        let missing = bodies.iter().filter(|key| !self.objects.contains_key(*key));
+        found.extend(missing.map(|key| format!("{key}: missing")));
         self.check_memory(&mut found);
         for told in told {
             self.check_told(told, chats.get(told.chat.as_str()), &mut found);
@@ -188,24 +186,21 @@ impl Stored {
         let nothing = Chat::default();
         let records = &chat.unwrap_or(&nothing).records;
         for (id, words) in &told.said {
-            let firsts: Vec<&Value> = records
-                .iter()
-                .filter(|(sk, record)| {
-                    text(record, "messageId") == id && text(record, "role") == "user" && *sk == base(sk)
-                })
-                .map(|(_, record)| record)
-                .collect();
-            let [first] = firsts[..] else {
+            let is_first = |(sk, record): &(&String, &Value)| {
+                text(record, "messageId") == id && text(record, "role") == "user" && *sk == base(sk)
+            };
+            let firsts: Vec<_> = records.iter().filter(is_first).collect();
+            let [(_, first)] = firsts[..] else {
                 found.push(format!("{name}: {} records of message {id}", firsts.len()));
                 continue;
             };
-            let message = first.get("body").map_or_else(
-                || said_of(first),
-                |body| {
-                    let object = body.as_str().and_then(|key| self.objects.get(key));
-                    object.map(|bytes| serde_json::from_slice(bytes).unwrap_or_default()).unwrap_or_default()
-                },
-            );
+            let message = match first["body"].as_str() {
+                Some(key) => {
+                    let object = self.objects.get(key).map(Vec::as_slice).unwrap_or_default();
+                    serde_json::from_slice(object).unwrap_or_default()
+                }
+                None => said_of(first),
+            };
             if !message["parts"].to_string().contains(words.as_str()) {
                 found.push(format!("{name}: message {id} has another text"));
             }
@@ -217,12 +212,8 @@ impl Stored {
             }
         }
         if told.said.is_empty() && !told.forgotten.is_empty() {
-            found.extend(
-                self.objects
-                    .keys()
-                    .filter(|key| key.contains(&id))
-                    .map(|key| format!("{key}: of a deleted chat")),
-            );
+            let left = self.objects.keys().filter(|key| key.contains(&id));
+            found.extend(left.map(|key| format!("{key}: of a deleted chat")));
             for item in self.items.iter().filter(|item| text(item, "pk") == name) {
                 let keys = item.as_object().unwrap().keys();
                 if text(item, "sk") != "!head"
@@ -256,36 +247,27 @@ fn check_covering(name: &str, chat: &Chat<'_>, found: &mut Vec<String>) {
             found.push(format!("{name}: a reply covers {key}, which does not exist"));
         }
     }
-    let asking: BTreeSet<&str> =
-        chat.records.iter().filter(|(_, record)| record["asks"] == true).map(|(sk, _)| base(sk)).collect();
-    found.extend(
-        asking
-            .iter()
-            .filter(|key| !covered.contains_key(**key))
-            .map(|key| format!("{name}: no reply covers {key}")),
-    );
+    let asking = chat.records.iter().filter(|(_, record)| record["asks"] == true);
+    let asking: BTreeSet<&str> = asking.map(|(sk, _)| base(sk)).collect();
+    let open = asking.iter().filter(|key| !covered.contains_key(**key));
+    found.extend(open.map(|key| format!("{name}: no reply covers {key}")));
 }
 
 /// Checks that no message is counted by two summaries.
 fn check_summaries(name: &str, chat: &Chat<'_>, found: &mut Vec<String>) {
     let mut counted = BTreeSet::new();
     for (sk, record) in chat.records.iter().filter(|(_, record)| text(record, "kind") == "summary") {
-        let keys: Vec<String> = match &record["counts"] {
-            Value::String(packed) => {
-                let mut lines = String::new();
-                let packed = STANDARD.decode(packed).unwrap_or_default();
-                if DeflateDecoder::new(&packed[..]).read_to_string(&mut lines).is_err() {
-                    found.push(format!("{name}: the keys of {sk} are unreadable"));
-                }
-                lines.lines().map(str::to_owned).collect()
-            }
-            _ => continue,
-        };
-        for key in keys {
-            if !chat.records.contains_key(&key) {
+        let Some(packed) = record["counts"].as_str() else { continue };
+        let mut lines = String::new();
+        let packed = STANDARD.decode(packed).unwrap_or_default();
+        if DeflateDecoder::new(&packed[..]).read_to_string(&mut lines).is_err() {
+            found.push(format!("{name}: the keys of {sk} are unreadable"));
+        }
+        for key in lines.lines() {
+            if !chat.records.contains_key(key) {
                 found.push(format!("{name}: {sk} counts {key}, which does not exist"));
             }
-            if !counted.insert(key.clone()) {
+            if !counted.insert(key.to_owned()) {
                 found.push(format!("{name}: two summaries count {key}"));
             }
         }
@@ -311,12 +293,8 @@ fn check_head(name: &str, chat: &Chat<'_>, found: &mut Vec<String>) {
         }
         return;
     };
-    found.extend(
-        OF_A_RUN
-            .iter()
-            .filter(|name| head.get(**name).is_some())
-            .map(|left| format!("{name}: its head has {left}")),
-    );
+    let left = OF_A_RUN.iter().filter(|name| head.get(**name).is_some());
+    found.extend(left.map(|left| format!("{name}: its head has {left}")));
     if let Some(answered) = head["answeredTo"].as_str()
         && !chat.records.contains_key(answered)
     {

@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::json::with;
 use crate::server::Server;
 
 /// The table.
@@ -59,12 +60,11 @@ impl Account {
         let key = |name: &str, role: &str| json!({"AttributeName": name, "KeyType": role});
         let attribute = |name: &str, kind: &str| json!({"AttributeName": name, "AttributeType": kind});
         let queue = |more: Value| {
-            let mut attributes = json!({
+            let attributes = json!({
                 "FifoQueue": "true", "DeduplicationScope": "messageGroup", "FifoThroughputLimit": "perMessageGroupId",
                 "VisibilityTimeout": "360", "ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesNotVisible": "0",
             });
-            attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            attributes
+            with(attributes, more)
         };
         let target = format!("arn:aws:sqs:eu-central-1:{ACCOUNT}:{DEAD_LETTERS}");
         let redrive = json!({"deadLetterTargetArn": target, "maxReceiveCount": 25}).to_string();

@@ -14,8 +14,8 @@ use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::response::Response;
 use serde_json::Value;
 
 use crate::server::Server;
@@ -23,8 +23,8 @@ use crate::server::Server;
 mod application;
 mod store;
 
+use store::Store;
 pub use store::{APPLICATION_ID, BOT_TOKEN, Call, Sent};
-use store::{Answer, Store};
 
 /// A running emulator; it ends with this value.
 pub struct DiscordApi {
@@ -187,7 +187,6 @@ fn key_pair() -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap()
 }
 
-#[allow(clippy::disallowed_methods, reason = "the slowness is real: it is what time-outs are tested with")]
 async fn answer(
     State(store): State<Arc<Mutex<Store>>>,
     method: Method,
@@ -203,12 +202,5 @@ async fn answer(
         _ => store.lock().unwrap().answer(&method, &uri, authorization, kind, &body),
     };
     let delay = store.lock().unwrap().delay;
-    if answer.hangs {
-        std::future::pending::<()>().await;
-    }
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
-    let Answer { status, kind, body, .. } = answer;
-    (StatusCode::from_u16(status).unwrap(), [(header::CONTENT_TYPE, kind)], body).into_response()
+    answer.send(delay).await
 }

@@ -15,7 +15,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -72,6 +71,7 @@ enum Command {
     Invalid { resumable: bool },
 }
 
+#[derive(Default)]
 struct World {
     messages: Messages,
     sessions: HashMap<String, Session>,
@@ -83,7 +83,6 @@ struct World {
     heartbeats: usize,
     client_closes: Vec<u16>,
     faults: Vec<String>,
-    heartbeat_interval: Duration,
     is_holding_back: bool,
     is_ignoring_heartbeats: bool,
     is_refusing_connections: bool,
@@ -96,23 +95,8 @@ impl DiscordGateway {
     pub async fn start(now: i64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}", listener.local_addr().unwrap());
-        let world = World {
-            messages: Messages::new(now),
-            sessions: HashMap::new(),
-            accepted: 0,
-            connections: 0,
-            identifies: 0,
-            resumes: 0,
-            heartbeats: 0,
-            client_closes: Vec::new(),
-            faults: Vec::new(),
-            heartbeat_interval: Duration::from_millis(400),
-            is_holding_back: false,
-            is_ignoring_heartbeats: false,
-            is_refusing_connections: false,
-            identifies_left: 1_000,
-            invalid_identifies: 0,
-        };
+        let mut world = World { identifies_left: 1_000, ..World::default() };
+        world.messages.now = now;
         let (commands, _) = broadcast::channel(16);
         let shared = Arc::new(Shared { url, state: Mutex::new(world), changed: Notify::new(), commands });
         let router = Router::new().route("/gateway/bot", get(gateway_bot)).with_state(Arc::clone(&shared));

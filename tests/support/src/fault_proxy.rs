@@ -191,10 +191,10 @@ async fn wait(delay: Duration) {
 
 /// Passes one request on. Each has a connection of its own, which the answer's end closes.
 async fn pass(mut client: TcpStream, address: &str, service: Service, dice: &Dice) -> std::io::Result<()> {
-    let Some(request) = Request::read(&mut client).await? else { return Ok(()) };
-    let what = request.named();
+    let Some(request) = read(&mut client).await? else { return Ok(()) };
+    let what = named(&request);
     let Some((fault, delay)) = dice.roll(service, &what) else {
-        return relay(&mut client, address, &request.bytes).await;
+        return relay(&mut client, address, &request).await;
     };
     match fault {
         Fault::Reset => reset(&client),
@@ -202,33 +202,33 @@ async fn pass(mut client: TcpStream, address: &str, service: Service, dice: &Dic
         Fault::Throttles => client.write_all(&service.throttle(&what)).await,
         Fault::HalfRequest => {
             let mut server = TcpStream::connect(address).await?;
-            server.write_all(&request.bytes[..request.bytes.len() / 2]).await?;
+            server.write_all(&request[..request.len() / 2]).await?;
             reset(&server)?;
             reset(&client)
         }
         Fault::LosesAnswer => {
-            answer(address, &request.bytes).await?;
+            answer(address, &request).await?;
             reset(&client)
         }
         Fault::HalfAnswer => {
-            let answer = answer(address, &request.bytes).await?;
+            let answer = answer(address, &request).await?;
             client.write_all(&answer[..answer.len() / 2]).await?;
             client.shutdown().await
         }
         Fault::Delays => {
             wait(delay).await;
-            relay(&mut client, address, &request.bytes).await
+            relay(&mut client, address, &request).await
         }
         Fault::AnswersLate => {
-            let answer = answer(address, &request.bytes).await?;
+            let answer = answer(address, &request).await?;
             wait(delay).await;
             client.write_all(&answer).await
         }
         // A tool recognises no repeat, so each that it gets is to be the program's own.
-        Fault::Duplicates if service == Service::Mcp => relay(&mut client, address, &request.bytes).await,
+        Fault::Duplicates if service == Service::Mcp => relay(&mut client, address, &request).await,
         Fault::Duplicates => {
-            answer(address, &request.bytes).await?;
-            relay(&mut client, address, &request.bytes).await
+            answer(address, &request).await?;
+            relay(&mut client, address, &request).await
         }
     }
 }
@@ -257,68 +257,57 @@ fn reset(connection: &TcpStream) -> std::io::Result<()> {
     connection.set_zero_linger()
 }
 
-/// A request as it is passed on: on a connection for itself.
-struct Request {
-    bytes: Vec<u8>,
+/// Reads a request as it is passed on: on a connection for itself. `None` if the connection ends before one.
+async fn read(client: &mut TcpStream) -> std::io::Result<Option<Vec<u8>>> {
+    client.set_nodelay(true)?;
+    let mut read = Vec::new();
+    let end = loop {
+        if let Some(at) = read.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if read.len() > MAX_HEAD_BYTES || client.read_buf(&mut read).await? == 0 {
+            return Ok(None);
+        }
+    };
+    let head = String::from_utf8_lossy(&read[..end]).into_owned();
+    let (mut kept, mut length, mut is_chunked) = (String::new(), 0, false);
+    for line in head.split_inclusive("\r\n").filter(|line| *line != "\r\n") {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        match name.to_ascii_lowercase().as_str() {
+            "connection" => continue,
+            "expect" => {
+                client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
+                continue;
+            }
+            "content-length" => length = value.trim().parse().unwrap_or(0),
+            "transfer-encoding" => is_chunked = true,
+            _ => {}
+        }
+        kept.push_str(line);
+    }
+    kept.push_str("connection: close\r\n\r\n");
+    let mut body = read.split_off(end);
+    while if is_chunked { !body.ends_with(b"0\r\n\r\n") } else { body.len() < length } {
+        if client.read_buf(&mut body).await? == 0 {
+            return Ok(None);
+        }
+    }
+    let mut bytes = kept.into_bytes();
+    bytes.append(&mut body);
+    Ok(Some(bytes))
 }
 
-impl Request {
-    /// Reads a request. `None` if the connection ends before one.
-    async fn read(client: &mut TcpStream) -> std::io::Result<Option<Self>> {
-        client.set_nodelay(true)?;
-        let mut read = Vec::new();
-        let end = loop {
-            if let Some(at) = find(&read, b"\r\n\r\n") {
-                break at + 4;
-            }
-            if read.len() > MAX_HEAD_BYTES || client.read_buf(&mut read).await? == 0 {
-                return Ok(None);
-            }
-        };
-        let head = String::from_utf8_lossy(&read[..end]).into_owned();
-        let (mut kept, mut length, mut is_chunked) = (String::new(), 0, false);
-        for line in head.split_inclusive("\r\n").filter(|line| *line != "\r\n") {
-            let (name, value) = line.split_once(':').unwrap_or((line, ""));
-            match name.to_ascii_lowercase().as_str() {
-                "connection" => continue,
-                "expect" => {
-                    client.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
-                    continue;
-                }
-                "content-length" => length = value.trim().parse().unwrap_or(0),
-                "transfer-encoding" => is_chunked = true,
-                _ => {}
-            }
-            kept.push_str(line);
-        }
-        kept.push_str("connection: close\r\n\r\n");
-        let mut body = read.split_off(end);
-        while if is_chunked { !body.ends_with(b"0\r\n\r\n") } else { body.len() < length } {
-            if client.read_buf(&mut body).await? == 0 {
-                return Ok(None);
-            }
-        }
-        let mut bytes = kept.into_bytes();
-        bytes.append(&mut body);
-        Ok(Some(Self { bytes }))
-    }
-
-    /// Returns the method, and the path without what may be secret; the operation of a call of AWS.
-    fn named(&self) -> String {
-        let head = String::from_utf8_lossy(&self.bytes[..self.bytes.len().min(MAX_HEAD_BYTES)]);
-        let target = head.lines().find_map(|line| {
-            let (name, value) = line.split_once(": ")?;
-            name.eq_ignore_ascii_case("x-amz-target").then(|| value.to_owned())
-        });
-        target.unwrap_or_else(|| {
-            let line = head.lines().next().unwrap_or_default();
-            line.split('?').next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned()
-        })
-    }
-}
-
-fn find(bytes: &[u8], sought: &[u8]) -> Option<usize> {
-    bytes.windows(sought.len()).position(|window| window == sought)
+/// Returns the method, and the path without what may be secret; the operation of a call of AWS.
+fn named(request: &[u8]) -> String {
+    let head = String::from_utf8_lossy(&request[..request.len().min(MAX_HEAD_BYTES)]);
+    let target = head.lines().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("x-amz-target").then(|| value.to_owned())
+    });
+    target.unwrap_or_else(|| {
+        let line = head.lines().next().unwrap_or_default();
+        line.split('?').next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned()
+    })
 }
 
 impl Service {

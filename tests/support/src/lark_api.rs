@@ -13,28 +13,22 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::response::Response;
 use serde_json::Value;
-use tokio::sync::Notify;
 
 use crate::server::Server;
+pub use crate::server::picture;
 
 mod store;
 
-pub use store::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent, picture};
+pub use store::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent};
 use store::{Store, Trouble};
 
 /// A running emulator; it ends with this value.
 pub struct LarkApi {
-    shared: Arc<Shared>,
+    store: Arc<Mutex<Store>>,
     server: Server,
-}
-
-#[derive(Default)]
-struct Shared {
-    store: Mutex<Store>,
-    called: Notify,
 }
 
 impl LarkApi {
@@ -45,9 +39,9 @@ impl LarkApi {
 
     /// Starts one at this port of `127.0.0.1`.
     pub async fn start_at(port: u16) -> Self {
-        let shared = Arc::new(Shared::default());
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        Self { server: Server::start(port, router).await, shared }
+        let store = Arc::<Mutex<Store>>::default();
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
+        Self { server: Server::start(port, router).await, store }
     }
 
     /// `http://127.0.0.1:<port>`, for `LARK_API_BASE`.
@@ -83,20 +77,6 @@ impl LarkApi {
     /// The most token requests that were under way at once.
     pub fn token_requests_at_once(&self) -> usize {
         self.store().token_requests.1
-    }
-
-    /// Waits until there were `count` calls.
-    pub async fn wait_for_calls(&self, count: usize) {
-        loop {
-            let called = self.shared.called.notified();
-            tokio::pin!(called);
-            // Registered before the look, so that no call falls between the two.
-            called.as_mut().enable();
-            if self.store().calls.len() >= count {
-                return;
-            }
-            called.await;
-        }
     }
 
     /// The bot's reactions, as they are now.
@@ -238,16 +218,16 @@ impl LarkApi {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.shared.store.lock().unwrap()
+        self.store.lock().unwrap()
     }
 }
 
 /// A token request that is under way, until it is answered or given up.
-struct TokenRequest(Arc<Shared>);
+struct TokenRequest(Arc<Mutex<Store>>);
 
 impl TokenRequest {
-    fn new(shared: &Arc<Shared>) -> Self {
-        let mut store = shared.store.lock().unwrap();
+    fn new(shared: &Arc<Mutex<Store>>) -> Self {
+        let mut store = shared.lock().unwrap();
         let (now, most) = store.token_requests;
         store.token_requests = (now + 1, most.max(now + 1));
         Self(Arc::clone(shared))
@@ -256,43 +236,23 @@ impl TokenRequest {
 
 impl Drop for TokenRequest {
     fn drop(&mut self) {
-        self.0.store.lock().unwrap().token_requests.0 -= 1;
+        self.0.lock().unwrap().token_requests.0 -= 1;
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the stand-in's slowness is real: it is what time-outs are tested with"
-)]
 async fn answer(
-    State(shared): State<Arc<Shared>>,
+    State(store): State<Arc<Mutex<Store>>>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let _under_way = uri.path().contains("/auth/v3/").then(|| TokenRequest::new(&shared));
+    let _under_way = uri.path().contains("/auth/v3/").then(|| TokenRequest::new(&store));
     let (answer, delay) = {
-        let mut store = shared.store.lock().unwrap();
+        let mut store = store.lock().unwrap();
         let bearer = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let answer = store.answer(&method, &uri, bearer.unwrap_or_default(), &body);
         (answer, store.delay)
     };
-    shared.called.notify_waiters();
-    if answer.hangs {
-        std::future::pending::<()>().await;
-    }
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
-    let kind = if answer.is_json { "application/json; charset=utf-8" } else { "text/html" };
-    let status = StatusCode::from_u16(answer.status).unwrap();
-    let mut response = match answer.file {
-        Some((kind, bytes)) => (status, [(header::CONTENT_TYPE, kind)], bytes).into_response(),
-        None => (status, [(header::CONTENT_TYPE, kind)], answer.body).into_response(),
-    };
-    if let Some(reset) = answer.reset {
-        response.headers_mut().insert("x-ogw-ratelimit-reset", reset.into());
-    }
-    response
+    answer.send(delay).await
 }

@@ -27,6 +27,7 @@ use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::json::with;
 use crate::server::Server;
 
 /// The token that it requires: `Authorization: Bearer <TOKEN>`.
@@ -62,20 +63,15 @@ struct Stored {
     loses_after: Option<usize>,
     /// The tool whose call adds the other to the list.
     adds: Option<(String, Value)>,
-    /// The revision of the protocol; that of 2025-06-18 if it is empty.
+    /// The revision of the protocol.
     revision: String,
-}
-
-impl Stored {
-    fn revision(&self) -> String {
-        if self.revision.is_empty() { "2025-06-18".to_owned() } else { self.revision.clone() }
-    }
 }
 
 impl McpServer {
     /// Starts one on a free port.
     pub async fn start() -> Self {
         let shared = Arc::new(Shared::default());
+        "2025-06-18".clone_into(&mut shared.state().revision);
         let router = Router::new().route("/mcp", post(message).delete(async || StatusCode::OK));
         Self { server: Server::start(0, router.with_state(shared.clone())).await, shared }
     }
@@ -87,11 +83,8 @@ impl McpServer {
 
     /// `TOOLS` with this server as `shop`, with these `fields` beside or in place of its address.
     pub fn tools(&self, fields: &Value) -> String {
-        let mut shop = json!({"url": self.url(), "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}});
-        if let (Value::Object(shop), Value::Object(fields)) = (&mut shop, fields) {
-            shop.extend(fields.clone());
-        }
-        json!({"mcpServers": {"shop": shop}}).to_string()
+        let shop = json!({"url": self.url(), "headers": {"Authorization": "Bearer ${SHOP_TOKEN}"}});
+        json!({"mcpServers": {"shop": with(shop, fields.clone())}}).to_string()
     }
 
     /// The calls that were carried out, `(tool, arguments)`, in order.
@@ -222,7 +215,7 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             format!("s-{}", state.sessions)
         };
         let result = json!({
-            "protocolVersion": shared.state().revision(), "capabilities": {"tools": {"listChanged": true}},
+            "protocolVersion": shared.state().revision, "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "shop", "version": "1"},
         });
         let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
@@ -239,7 +232,7 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
         return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], answer)
             .into_response();
     }
-    if header("mcp-protocol-version") != shared.state().revision() {
+    if header("mcp-protocol-version") != shared.state().revision {
         return shared.refuse(StatusCode::BAD_REQUEST, format!("{method} without the version"));
     }
     match method {

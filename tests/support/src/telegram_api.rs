@@ -14,12 +14,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Uri, header};
+use axum::response::Response;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
-use crate::server::Server;
+pub use crate::server::picture;
+use crate::server::{Answer, Server, take};
 
 mod files;
 mod rates;
@@ -28,9 +28,8 @@ mod setup;
 mod typing;
 
 use files::Files;
-pub use files::picture;
 use rates::Rates;
-use refusal::{Refusal, refuse};
+use refusal::{Refusal, refuse, too_many};
 use setup::Setup;
 pub use setup::Webhook;
 use typing::Signs;
@@ -92,14 +91,8 @@ pub struct Call {
 
 /// A running emulator; it ends with this value.
 pub struct TelegramApi {
-    shared: Arc<Shared>,
+    store: Arc<Mutex<Store>>,
     server: Server,
-}
-
-#[derive(Default)]
-struct Shared {
-    state: Mutex<Store>,
-    called: Notify,
 }
 
 #[derive(Default)]
@@ -136,9 +129,9 @@ impl TelegramApi {
 
     /// Starts one at this port of `127.0.0.1`.
     pub async fn start_at(port: u16) -> Self {
-        let shared = Arc::new(Shared::default());
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        Self { server: Server::start(port, router).await, shared }
+        let store = Arc::<Mutex<Store>>::default();
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
+        Self { server: Server::start(port, router).await, store }
     }
 
     /// `http://127.0.0.1:<port>`, for `TELEGRAM_API_BASE`.
@@ -169,20 +162,6 @@ impl TelegramApi {
     /// The statuses of the calls of one method, in order.
     pub fn statuses(&self, method: &str) -> Vec<u16> {
         self.calls().into_iter().filter(|call| call.method == method).map(|call| call.status).collect()
-    }
-
-    /// Waits until there were `count` calls.
-    pub async fn wait_for_calls(&self, count: usize) {
-        loop {
-            let called = self.shared.called.notified();
-            tokio::pin!(called);
-            // Registered before the look, so that no call falls between the two.
-            called.as_mut().enable();
-            if self.store().calls.len() >= count {
-                return;
-            }
-            called.await;
-        }
     }
 
     /// The user of this chat blocks the bot: 403.
@@ -337,44 +316,38 @@ impl TelegramApi {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.shared.state.lock().unwrap()
+        self.store.lock().unwrap()
     }
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the stand-in's slowness is real: it is what time-outs are tested with"
-)]
-async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
-    let (mut response, delay, date) = {
-        let mut store = shared.state.lock().unwrap();
-        (store.answer(uri.path(), &headers, &body), store.delay, store.date)
+async fn answer(
+    State(store): State<Arc<Mutex<Store>>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let (answer, delay) = {
+        let mut store = store.lock().unwrap();
+        let answer = store.answer(uri.path(), &headers, &body);
+        let header = store.date.map(|date| (header::DATE, date.to_owned()));
+        (Answer { header, ..answer }, store.delay)
     };
-    if let Some(date) = date {
-        response.headers_mut().insert(header::DATE, date.parse().unwrap());
-    }
-    shared.called.notify_waiters();
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
-    response
+    answer.send(delay).await
 }
 
 impl Store {
-    fn answer(&mut self, path: &str, headers: &HeaderMap, body: &[u8]) -> Response {
+    fn answer(&mut self, path: &str, headers: &HeaderMap, body: &[u8]) -> Answer {
         if let Some(path) = path.strip_prefix("/file/bot") {
-            let (status, bytes) = self.files.download(path.strip_prefix(TOKEN).unwrap_or_default());
-            self.called("file", None, status);
-            return (StatusCode::from_u16(status).unwrap(), bytes).into_response();
+            let answer = self.files.download(path.strip_prefix(TOKEN).unwrap_or_default());
+            return self.called("file", None, answer);
         }
         let (token, method) = path.trim_start_matches("/bot").split_once('/').unwrap_or((path, ""));
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let chat_id = body["chat_id"].as_i64();
         if method == "sendMessage"
-            && let Some((status, page)) = self.accident()
+            && let Some(page) = self.accident()
         {
-            self.called(method, chat_id, status);
-            return (StatusCode::from_u16(status).unwrap(), page).into_response();
+            return self.called(method, chat_id, page);
         }
         let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
         let result = match method {
@@ -405,33 +378,30 @@ impl Store {
             "setMyCommands" => self.setup.set_commands(&body),
             _ => refuse(404, "Not Found"),
         };
-        let (status, answer) = match result {
-            Ok(result) => (200, json!({"ok": true, "result": result})),
+        let answer = match result {
+            Ok(result) => Answer::json(200, &json!({"ok": true, "result": result})),
             Err(Refusal(status, description, parameters)) => {
                 let mut answer = json!({"ok": false, "error_code": status, "description": description});
                 if parameters != Value::Null {
                     answer["parameters"] = parameters;
                 }
-                (status, answer)
+                Answer::json(status, &answer)
             }
         };
-        self.called(method, chat_id, status);
-        let headers = [(header::CONTENT_TYPE, "application/json")];
-        (StatusCode::from_u16(status).unwrap(), headers, answer.to_string()).into_response()
+        self.called(method, chat_id, answer)
     }
 
-    fn called(&mut self, method: &str, chat_id: Option<i64>, status: u16) {
-        self.calls.push(Call { method: method.to_owned(), chat_id, status });
+    fn called(&mut self, method: &str, chat_id: Option<i64>, answer: Answer) -> Answer {
+        self.calls.push(Call { method: method.to_owned(), chat_id, status: answer.status });
+        answer
     }
 
     /// The answer of a proxy in between.
-    fn accident(&mut self) -> Option<(u16, &'static str)> {
-        if self.fail.0 > 0 {
-            self.fail.0 -= 1;
-            return Some((self.fail.1, "<html><h1>Bad Gateway</h1></html>"));
+    fn accident(&mut self) -> Option<Answer> {
+        if take(&mut self.fail.0) {
+            return Some(Answer::page(self.fail.1, "<html><h1>Bad Gateway</h1></html>"));
         }
-        self.garbage = self.garbage.checked_sub(1)?;
-        Some((200, "<html>Welcome to the hotel's network</html>"))
+        take(&mut self.garbage).then(|| Answer::page(200, "<html>Welcome to the hotel's network</html>"))
     }
 
     /// The chat that a call names, if the bot may write there.
@@ -460,16 +430,9 @@ impl Store {
         }
     }
 
-    /// After how many seconds this message may come again, where it may not now.
-    fn limited(&mut self) -> Option<u64> {
-        self.rate_limit.0 = self.rate_limit.0.checked_sub(1)?;
-        Some(self.rate_limit.1)
-    }
-
     fn send_message(&mut self, body: &Value) -> Result<Value, Refusal> {
-        if let Some(seconds) = self.limited() {
-            let parameters = json!({"retry_after": seconds});
-            return Err(Refusal(429, "Too Many Requests: retry after some seconds", parameters));
+        if take(&mut self.rate_limit.0) {
+            return too_many(self.rate_limit.1);
         }
         let chat_id = self.chat(body)?;
         let reply_to = self.reply_to(chat_id, &body["reply_parameters"])?;

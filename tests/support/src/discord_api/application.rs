@@ -5,7 +5,8 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::signed;
-use super::store::Answer;
+use super::store::error;
+use crate::server::Answer;
 
 /// Returns the address for interactions that a call sets.
 pub(super) fn endpoint_of(method: &Method, uri: &Uri, body: &[u8]) -> Option<String> {
@@ -37,11 +38,7 @@ async fn post(url: &str, body: &str, headers: &[(&str, String)]) -> Option<(u16,
 
 /// The answer to an address that Discord does not accept.
 pub(super) fn invalid_endpoint() -> Answer {
-    Answer::error(
-        400,
-        50_035,
-        "Invalid Form Body: the specified interactions endpoint URL could not be verified.",
-    )
+    error(400, 50_035, "Invalid Form Body: the specified interactions endpoint URL could not be verified.")
 }
 
 /// Returns the reason why a command is not valid.

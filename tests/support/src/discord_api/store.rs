@@ -7,6 +7,7 @@ use axum::http::{Method, Uri};
 use serde_json::{Map, Value, json};
 
 use super::{application, public_key};
+use crate::server::{Answer, picture, take};
 
 /// The only application, which is also its bot's user id.
 pub const APPLICATION_ID: &str = "1457469483726668048";
@@ -59,30 +60,16 @@ pub struct Call {
     pub status: u16,
 }
 
-/// The answer to a call.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) kind: &'static str,
-    pub(super) body: Vec<u8>,
-    pub(super) hangs: bool,
+fn ok(body: &Value) -> Answer {
+    Answer::json(200, body)
 }
 
-impl Answer {
-    fn json(body: &Value) -> Self {
-        Self::with(200, body)
-    }
+fn nothing() -> Answer {
+    Answer::new(204, "text/plain", "")
+}
 
-    fn with(status: u16, body: &Value) -> Self {
-        Self { status, kind: "application/json", body: body.to_string().into_bytes(), hangs: false }
-    }
-
-    pub(super) fn error(status: u16, code: i64, message: &str) -> Self {
-        Self::with(status, &json!({"code": code, "message": message}))
-    }
-
-    fn nothing() -> Self {
-        Self { status: 204, kind: "text/plain", body: Vec::new(), hangs: false }
-    }
+pub(super) fn error(status: u16, code: i64, message: &str) -> Answer {
+    Answer::json(status, &json!({"code": code, "message": message}))
 }
 
 /// An interaction that was responded to.
@@ -169,30 +156,30 @@ impl Store {
         body: &[u8],
     ) -> Answer {
         if take(&mut self.fail.0) {
-            return Answer { status: self.fail.1, kind: "text/html", body: b"<html>".to_vec(), hangs: false };
+            return Answer::page(self.fail.1, "<html>");
         }
         if take(&mut self.rate_limit.0) {
             let body = json!({"message": "You are being rate limited.", "retry_after": self.rate_limit.1, "global": false});
-            return Answer::with(429, &body);
+            return Answer::json(429, &body);
         }
         let needs_token = !matches!(segments, ["webhooks" | "interactions", ..] | ["attachments", _, _, _]);
         let is_known = authorization == format!("Bot {BOT_TOKEN}") && !self.refuses_token;
         if needs_token && !is_known {
-            return Answer::error(401, 0, "401: Unauthorized");
+            return error(401, 0, "401: Unauthorized");
         }
         let (body, file) = read_body(kind, body);
         let mut answer = match (method.as_str(), segments) {
             ("GET", ["gateway", "bot"]) => {
                 let limit = json!({"total": 1000, "remaining": 1000, "reset_after": 0, "max_concurrency": 1});
-                Answer::json(&json!({"url": self.gateway, "shards": 1, "session_start_limit": limit}))
+                ok(&json!({"url": self.gateway, "shards": 1, "session_start_limit": limit}))
             }
-            ("GET", ["applications", "@me"]) => Answer::json(&self.application()),
+            ("GET", ["applications", "@me"]) => ok(&self.application()),
             ("PATCH", ["applications", "@me"]) => {
                 self.settings.extend(body.as_object().cloned().unwrap_or_default());
-                Answer::json(&self.application())
+                ok(&self.application())
             }
             ("PUT", ["applications", APPLICATION_ID, "commands"]) => self.put_commands(body),
-            ("GET", ["applications", APPLICATION_ID, "commands"]) => Answer::json(&json!(self.commands)),
+            ("GET", ["applications", APPLICATION_ID, "commands"]) => ok(&json!(self.commands)),
             ("PATCH", ["webhooks", APPLICATION_ID, token, "messages", "@original"]) => {
                 self.edit_original(token, &body, file)
             }
@@ -200,49 +187,43 @@ impl Store {
             ("POST", ["webhooks", APPLICATION_ID, token]) => self.follow_up(token, &body, file),
             ("POST", ["channels", channel, "messages"]) => self.create(channel, &body, file),
             ("GET", ["channels", channel, "messages"]) => self.list(channel, uri.query().unwrap_or_default()),
-            ("POST", ["channels", _, "typing"]) => Answer::nothing(),
-            ("GET", ["channels", channel]) => Answer::json(&self.channel(channel)),
+            ("POST", ["channels", _, "typing"]) => nothing(),
+            ("GET", ["channels", channel]) => ok(&self.channel(channel)),
             ("GET", ["guilds", guild]) => self.guild(guild),
             ("GET", ["guilds", _, "members", user]) => {
                 let roles = if *user == self.administrators.1 { json!(["900"]) } else { json!([]) };
-                Answer::json(&json!({"user": {"id": user}, "roles": roles}))
+                ok(&json!({"user": {"id": user}, "roles": roles}))
             }
             ("POST", ["attachments", "refresh-urls"]) => self.refresh(&body),
-            ("GET", ["attachments", _, _, name]) => {
-                let png = [
-                    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89",
-                    name.as_bytes(),
-                ];
-                Answer { status: 200, kind: "image/png", body: png.concat(), hangs: false }
-            }
-            _ => Answer::error(404, 0, "404: Not Found"),
+            ("GET", ["attachments", _, _, name]) => Answer::new(200, "image/png", picture(name)),
+            _ => error(404, 0, "404: Not Found"),
         };
         answer.hangs = take(&mut self.hang);
         answer
     }
 
     fn put_commands(&mut self, body: Value) -> Answer {
-        let Value::Array(commands) = body else { return Answer::error(400, 50_035, "Invalid Form Body") };
+        let Value::Array(commands) = body else { return error(400, 50_035, "Invalid Form Body") };
         if let Some(why) = commands.iter().find_map(application::invalid_command) {
-            return Answer::error(400, 50_035, why);
+            return error(400, 50_035, why);
         }
         self.commands = commands;
-        Answer::json(&json!(self.commands))
+        ok(&json!(self.commands))
     }
 
     /// Takes the response to an interaction that a call in the other direction brings.
     fn respond(&mut self, token: &str, body: &Value) -> Answer {
         if self.interactions.contains_key(token) {
-            return Answer::error(400, 40_060, "Interaction has already been acknowledged.");
+            return error(400, 40_060, "Interaction has already been acknowledged.");
         }
         self.responded(&json!({"token": token}), body);
-        Answer::nothing()
+        nothing()
     }
 
     fn edit_original(&mut self, token: &str, body: &Value, file: Option<String>) -> Answer {
         let Some(interaction) = self.interactions.get(token) else { return unknown_webhook() };
         if interaction.is_original_deleted {
-            return Answer::error(404, 10_008, "Unknown Message");
+            return error(404, 10_008, "Unknown Message");
         }
         let known =
             self.sent.iter().position(|sent| sent.is_original && sent.token.as_deref() == Some(token));
@@ -252,7 +233,7 @@ impl Store {
         };
         let is_ephemeral = interaction.is_ephemeral;
         let message = Sent { token: Some(token.to_owned()), is_original: true, is_ephemeral, ..message };
-        let answer = Answer::json(&json!({"id": message.id, "content": message.content}));
+        let answer = ok(&json!({"id": message.id, "content": message.content}));
         match known {
             Some(at) => self.sent[at] = message,
             None => self.sent.push(message),
@@ -263,11 +244,7 @@ impl Store {
     fn follow_up(&mut self, token: &str, body: &Value, file: Option<String>) -> Answer {
         let Some(interaction) = self.interactions.get_mut(token) else { return unknown_webhook() };
         if interaction.is_of_user_alone && interaction.follow_ups >= MAX_FOLLOW_UPS {
-            return Answer::error(
-                400,
-                40_094,
-                "This interaction has reached the maximum number of follow-ups",
-            );
+            return error(400, 40_094, "This interaction has reached the maximum number of follow-ups");
         }
         let channel_id = interaction.channel_id.clone();
         match self.message(&channel_id, body, file) {
@@ -281,17 +258,17 @@ impl Store {
 
     fn create(&mut self, channel_id: &str, body: &Value, file: Option<String>) -> Answer {
         if self.expelled.contains(channel_id) {
-            return Answer::error(403, 50_001, "Missing Access");
+            return error(403, 50_001, "Missing Access");
         }
         let nonce = body["nonce"].as_str().map(str::to_owned);
         if nonce.as_ref().is_some_and(|nonce| nonce.len() > 25) {
-            return Answer::error(400, 50_035, "Invalid Form Body: nonce");
+            return error(400, 50_035, "Invalid Form Body: nonce");
         }
         let is_known = |sent: &&Sent| nonce.is_some() && sent.nonce == nonce && sent.channel_id == channel_id;
         if body["enforce_nonce"] == true
             && let Some(known) = self.sent.iter().find(is_known)
         {
-            return Answer::json(&json!({"id": known.id, "content": known.content}));
+            return ok(&json!({"id": known.id, "content": known.content}));
         }
         match self.message(channel_id, body, file) {
             Ok(message) => self.keep(Sent { nonce, ..message }),
@@ -300,7 +277,7 @@ impl Store {
     }
 
     fn keep(&mut self, message: Sent) -> Answer {
-        let answer = Answer::json(&json!({"id": message.id, "content": message.content}));
+        let answer = ok(&json!({"id": message.id, "content": message.content}));
         self.sent.push(message);
         answer
     }
@@ -309,16 +286,16 @@ impl Store {
     fn message(&self, channel_id: &str, body: &Value, file: Option<String>) -> Result<Sent, Answer> {
         let content = body["content"].as_str().unwrap_or_default().to_owned();
         if content.chars().count() > MAX_CONTENT {
-            return Err(Answer::error(400, 50_035, "Invalid Form Body: Must be 2000 or fewer in length."));
+            return Err(error(400, 50_035, "Invalid Form Body: Must be 2000 or fewer in length."));
         }
         if content.trim().is_empty() && file.is_none() && body["embeds"].is_null() {
-            return Err(Answer::error(400, 50_006, "Cannot send an empty message"));
+            return Err(error(400, 50_006, "Cannot send an empty message"));
         }
         let rows = body["components"].as_array().cloned().unwrap_or_default();
         if rows.len() > 5
             || rows.iter().any(|row| row["components"].as_array().is_none_or(|all| all.len() > 5))
         {
-            return Err(Answer::error(400, 50_035, "Invalid Form Body: components"));
+            return Err(error(400, 50_035, "Invalid Form Body: components"));
         }
         let flags = body["flags"].as_u64().unwrap_or(0);
         let parse = &body["allowed_mentions"]["parse"];
@@ -345,7 +322,7 @@ impl Store {
 
     fn guild(&self, id: &str) -> Answer {
         let roles = json!([{"id": id, "permissions": "0"}, {"id": "900", "permissions": "8"}]);
-        Answer::json(&json!({"id": id, "owner_id": self.administrators.0, "roles": roles}))
+        ok(&json!({"id": id, "owner_id": self.administrators.0, "roles": roles}))
     }
 
     /// Lists the messages after `after`, the newest first.
@@ -360,7 +337,7 @@ impl Store {
         messages.sort_by_key(id);
         messages.truncate(usize::try_from(limit.min(100)).unwrap());
         messages.reverse();
-        Answer::json(&json!(messages))
+        ok(&json!(messages))
     }
 
     fn refresh(&self, body: &Value) -> Answer {
@@ -368,45 +345,23 @@ impl Store {
         let path =
             url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
         let refreshed = format!("{}/{path}?ex=68c0ffee", self.base);
-        Answer::json(&json!({"refreshed_urls": [{"original": url, "refreshed": refreshed}]}))
+        ok(&json!({"refreshed_urls": [{"original": url, "refreshed": refreshed}]}))
     }
 }
 
 fn unknown_webhook() -> Answer {
-    Answer::error(404, 10_015, "Unknown Webhook")
-}
-
-/// Counts down, and returns true if there was something left.
-fn take(times: &mut usize) -> bool {
-    let takes = *times > 0;
-    *times -= usize::from(takes);
-    takes
+    error(404, 10_015, "Unknown Webhook")
 }
 
 /// Returns a path with `*` for ids and tokens.
 fn shown(segments: &[&str]) -> String {
-    const WORDS: [&str; 16] = [
-        "interactions",
-        "callback",
-        "applications",
-        "@me",
-        "commands",
-        "webhooks",
-        "messages",
-        "@original",
-        "channels",
-        "typing",
-        "guilds",
-        "members",
-        "attachments",
-        "refresh-urls",
-        "gateway",
-        "bot",
-    ];
-    segments
-        .iter()
-        .map(|segment| if WORDS.contains(segment) { format!("/{segment}") } else { "/*".into() })
-        .collect()
+    const WORDS: &str = "interactions callback applications @me commands webhooks messages @original channels typing \
+        guilds members attachments refresh-urls gateway bot";
+    let shown = segments.iter().map(|segment| {
+        let is_word = WORDS.split(' ').any(|word| word == *segment);
+        if is_word { format!("/{segment}") } else { "/*".into() }
+    });
+    shown.collect()
 }
 
 /// Reads a body of JSON, or a form with JSON and a file.

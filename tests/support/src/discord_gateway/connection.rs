@@ -13,6 +13,8 @@ use super::{Command, MESSAGE_CONTENT, Shared, TOKEN, World};
 
 /// The intents that exist.
 const KNOWN_INTENTS: u64 = ((1 << 17) - 1) | (1 << 20) | (1 << 21) | (1 << 24) | (1 << 25);
+/// Time between two heartbeats.
+const HEARTBEAT_MILLIS: u64 = 400;
 /// Time without a heartbeat after which a connection is dead. Longer than Discord's, since machines that test are slow.
 const PATIENCE: Duration = Duration::from_secs(8);
 
@@ -63,12 +65,8 @@ impl Connection {
     async fn talk(&mut self) -> Option<End> {
         let mut commands = self.shared.commands.subscribe();
         let shared = Arc::clone(&self.shared);
-        let interval = shared.world().heartbeat_interval;
-        let millis = u64::try_from(interval.as_millis()).unwrap();
-        self.send(
-            &json!({"t": null, "s": null, "op": 10, "d": {"heartbeat_interval": millis, "_trace": []}}),
-        )
-        .await?;
+        let hello = json!({"heartbeat_interval": HEARTBEAT_MILLIS, "_trace": []});
+        self.send(&json!({"t": null, "s": null, "op": 10, "d": hello})).await?;
         let mut dead_at = Instant::now() + PATIENCE;
         loop {
             let changed = shared.changed.notified();

@@ -15,18 +15,15 @@ const VIEW_CHANNEL: u64 = 1 << 10;
 const NICK: &str = "Bo";
 
 /// Guilds, channels and messages.
+#[derive(Default)]
 pub(super) struct Messages {
     /// True if the intent `MESSAGE_CONTENT` is on in the developer portal.
     pub(super) may_read_content: bool,
-    now: i64,
+    pub(super) now: i64,
     ids: u64,
-    guilds: BTreeMap<u64, Guild>,
+    /// Each guild, and true if it is unavailable.
+    guilds: BTreeMap<u64, bool>,
     channels: BTreeMap<u64, Channel>,
-}
-
-#[derive(Default)]
-struct Guild {
-    is_unavailable: bool,
 }
 
 struct Channel {
@@ -52,16 +49,12 @@ pub struct Post<'a> {
 }
 
 impl Messages {
-    pub(super) fn new(now: i64) -> Self {
-        Self { may_read_content: false, now, ids: 0, guilds: BTreeMap::new(), channels: BTreeMap::new() }
-    }
-
     pub(super) fn guild_ids(&self) -> impl Iterator<Item = String> {
         self.guilds.keys().map(u64::to_string)
     }
 
     pub(super) fn guild_creates(&self) -> Vec<Value> {
-        let available = self.guilds.iter().filter(|(_, guild)| !guild.is_unavailable);
+        let available = self.guilds.iter().filter(|(_, is_unavailable)| !**is_unavailable);
         available.map(|(id, _)| self.guild_create(*id)).collect()
     }
 
@@ -125,14 +118,14 @@ impl DiscordGateway {
     /// Adds a guild that the bot is in.
     pub fn add_guild(&self, guild: u64) {
         self.change(|world| {
-            world.messages.guilds.insert(guild, Guild::default());
+            world.messages.guilds.insert(guild, false);
         });
     }
 
     /// Begins or ends an outage of a guild. At its end, all sessions get its `GUILD_CREATE`.
     pub fn set_unavailable(&self, guild: u64, is_unavailable: bool) {
         self.change(|world| {
-            world.messages.guilds.get_mut(&guild).unwrap().is_unavailable = is_unavailable;
+            *world.messages.guilds.get_mut(&guild).unwrap() = is_unavailable;
             if !is_unavailable {
                 let create = world.messages.guild_create(guild);
                 world.dispatch("GUILD_CREATE", &create);

@@ -3,8 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use axum::http::{Method, Uri};
+use axum::extract;
+use axum::http::{HeaderName, Method, Uri};
 use serde_json::{Value, json};
+
+use crate::server::{Answer, picture, take};
 
 /// The only app.
 pub const APP_ID: &str = "cli_test0123456789";
@@ -76,34 +79,13 @@ pub struct Call {
     pub code: i64,
 }
 
-/// The answer to a call.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) reset: Option<u64>,
-    pub(super) body: String,
-    pub(super) is_json: bool,
-    pub(super) hangs: bool,
-    /// In place of the body: what its type is, and it.
-    pub(super) file: Option<(&'static str, Vec<u8>)>,
-}
-
-impl Answer {
-    fn json(status: u16, body: String) -> Self {
-        Self { status, reset: None, body, is_json: true, hangs: false, file: None }
-    }
-}
-
-/// The default content of a resource: a PNG of one pixel, another for each `key`.
-pub fn picture(key: &str) -> Vec<u8> {
-    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
-    [head, key.as_bytes()].concat()
-}
-
 const TOKEN_LIFE: Duration = Duration::from_hours(2);
 /// A token with less than this left is replaced by another, beside it.
 const TOKEN_RENEWAL: Duration = Duration::from_mins(30);
 const UUID_LIFE: Duration = Duration::from_hours(1);
 const MAX_TABLES: usize = 3;
+/// The header with the seconds until a rate limit ends.
+const RESET: HeaderName = HeaderName::from_static("x-ogw-ratelimit-reset");
 
 /// A fault of a chat.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -168,15 +150,6 @@ fn refuse<T>(code: i64, msg: &str) -> Result<T, Refusal> {
 type Query = HashMap<String, String>;
 
 impl Store {
-    /// Checks the rate limit; an error holds the seconds until the next call, if they are sent.
-    fn in_time(&mut self, name: &str) -> Result<(), Option<u64>> {
-        if name != "token" && self.rate_limit.0 > 0 {
-            self.rate_limit.0 -= 1;
-            return Err(self.rate_limit.1);
-        }
-        Ok(())
-    }
-
     pub(super) fn answer(&mut self, method: &Method, uri: &Uri, bearer: &str, body: &[u8]) -> Answer {
         let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
         let name = match (method.as_str(), parts.as_slice()) {
@@ -193,16 +166,14 @@ impl Store {
             _ => uri.path(),
         };
         let id = parts.get(4).copied().unwrap_or_default();
-        let query = query(uri);
-        if self.fail.0 > 0 {
-            self.fail.0 -= 1;
-            return self.page(name, self.fail.1, "<html><h1>Bad Gateway</h1></html>");
+        let query = extract::Query::<Query>::try_from_uri(uri).map(|query| query.0).unwrap_or_default();
+        if take(&mut self.fail.0) {
+            return self.called(name, -1, Answer::page(self.fail.1, "<html><h1>Bad Gateway</h1></html>"));
         }
-        if let Err(reset) = self.in_time(name) {
-            let mut answer =
-                self.refusal(name, Refusal(429, 99_991_400, "request trigger frequency limit".into()));
-            answer.reset = reset;
-            return answer;
+        if name != "token" && take(&mut self.rate_limit.0) {
+            let reset = self.rate_limit.1.map(|reset| (RESET, reset.to_string()));
+            let refused = Refusal(429, 99_991_400, "request trigger frequency limit".into());
+            return Answer { header: reset, ..self.refusal(name, refused) };
         }
         let is_let_in = name == "token" || self.is_let_in(bearer);
         let result = match name {
@@ -217,10 +188,7 @@ impl Store {
             "chat" => self.chat(id, &query).map(|data| success(&data)),
             "get" => self.get(id).map(|data| success(&data)),
             "resource" => match self.resource(id, parts[6], &query) {
-                Ok(file) => {
-                    self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
-                    return Answer { file: Some(file), ..Answer::json(200, String::new()) };
-                }
+                Ok(file) => return self.called(name, 0, Answer::new(200, "image/png", file)),
                 Err(refusal) => Err(refusal),
             },
             "list" => self.list(&query).map(|data| success(&data)),
@@ -231,15 +199,12 @@ impl Store {
         };
         match result {
             Err(refusal) => self.refusal(name, refusal),
-            Ok(_) if matches!(name, "send" | "reply") && self.garbage > 0 => {
-                self.garbage -= 1;
-                self.page(name, 200, "<html>Welcome to the hotel's network</html>")
+            Ok(_) if matches!(name, "send" | "reply") && take(&mut self.garbage) => {
+                self.called(name, -1, Answer::page(200, "<html>Welcome to the hotel's network</html>"))
             }
             Ok(answer) => {
-                let hangs = matches!(name, "send" | "reply") && self.hang > 0;
-                self.hang -= usize::from(hangs);
-                self.calls.push(Call { method: name.to_owned(), status: 200, code: 0 });
-                Answer { hangs, ..Answer::json(200, answer.to_string()) }
+                let hangs = matches!(name, "send" | "reply") && take(&mut self.hang);
+                self.called(name, 0, Answer { hangs, ..Answer::json(200, &answer) })
             }
         }
     }
@@ -258,16 +223,15 @@ impl Store {
             "user_manager_id_list": managers.get(1..).unwrap_or_default()}))
     }
 
-    fn page(&mut self, name: &str, status: u16, page: &str) -> Answer {
-        self.calls.push(Call { method: name.to_owned(), status, code: -1 });
-        Answer { is_json: false, ..Answer::json(status, page.to_owned()) }
+    fn called(&mut self, name: &str, code: i64, answer: Answer) -> Answer {
+        self.calls.push(Call { method: name.to_owned(), status: answer.status, code });
+        answer
     }
 
     fn refusal(&mut self, name: &str, Refusal(status, code, msg): Refusal) -> Answer {
-        self.calls.push(Call { method: name.to_owned(), status, code });
         let log = json!({"log_id": "202409131613579778D691D6E05516DE2D"});
-        let body = json!({"code": code, "msg": msg, "error": log}).to_string();
-        Answer::json(status, body)
+        let body = json!({"code": code, "msg": msg, "error": log});
+        self.called(name, code, Answer::json(status, &body))
     }
 
     fn is_let_in(&self, bearer: &str) -> bool {
@@ -304,7 +268,7 @@ impl Store {
         Ok(json!({ "items": items }))
     }
 
-    fn resource(&self, id: &str, key: &str, query: &Query) -> Result<(&'static str, Vec<u8>), Refusal> {
+    fn resource(&self, id: &str, key: &str, query: &Query) -> Result<Vec<u8>, Refusal> {
         self.is_there(id)?;
         let message = self.messages.iter().find(|message| message["message_id"] == id);
         let chat_id = message.and_then(|message| message["chat_id"].as_str()).unwrap_or_default();
@@ -317,7 +281,7 @@ impl Store {
         if self.gone.contains(key) || !fits {
             return refuse(234_003, "File not in msg.");
         }
-        Ok(("image/png", picture(key)))
+        Ok(picture(key))
     }
 
     fn list(&self, query: &Query) -> Result<Value, Refusal> {
@@ -368,8 +332,7 @@ impl Store {
         {
             return Ok(message.clone());
         }
-        if self.refuse.0 > 0 {
-            self.refuse.0 -= 1;
+        if take(&mut self.refuse.0) {
             return refuse(self.refuse.1, "refused by the test, ext=ErrMsg: no; ErrorValue: what was said; ");
         }
         let is_reply = name == "reply";
@@ -557,24 +520,4 @@ fn check_card(card: &Value) -> Result<(), Refusal> {
 
 fn success(data: &Value) -> Value {
     json!({"code": 0, "msg": "success", "data": data})
-}
-
-/// The query of `uri`, unescaped.
-fn query(uri: &Uri) -> Query {
-    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(name, value)| (unescape(name), unescape(value))).collect()
-}
-
-fn unescape(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.bytes();
-    while let Some(b) = rest.next() {
-        let escaped = (b == b'%').then(|| [rest.next(), rest.next()].map(|b| char::from(b.unwrap_or(b'0'))));
-        bytes.push(match (b, escaped) {
-            (_, Some([high, low])) => u8::from_str_radix(&format!("{high}{low}"), 16).unwrap_or(b'?'),
-            (b'+', None) => b' ',
-            (b, None) => b,
-        });
-    }
-    String::from_utf8(bytes).unwrap_or_default()
 }

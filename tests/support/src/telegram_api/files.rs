@@ -5,15 +5,10 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::refusal::{Refusal, refuse};
+use crate::server::{Answer, picture, take};
 
 /// The most that Telegram gives to bots.
 const MAX_BYTES: usize = 20 * 1024 * 1024;
-
-/// The default content of a file: a PNG of one pixel, another for each `id`.
-pub fn picture(id: &str) -> Vec<u8> {
-    let head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
-    [head, id.as_bytes()].concat()
-}
 
 #[derive(Default)]
 pub(super) struct Files {
@@ -56,15 +51,15 @@ impl Files {
     }
 
     /// Returns the content at `path`.
-    pub(super) fn download(&mut self, path: &str) -> (u16, Vec<u8>) {
-        let not_found = (404, br#"{"ok":false,"error_code":404,"description":"Not Found"}"#.to_vec());
-        if self.fail.0 > 0 {
-            self.fail.0 -= 1;
-            return (self.fail.1, b"<html>Bad Gateway</html>".to_vec());
+    pub(super) fn download(&mut self, path: &str) -> Answer {
+        if take(&mut self.fail.0) {
+            return Answer::page(self.fail.1, "<html>Bad Gateway</html>");
         }
         let number = path.strip_prefix("/photos/file_").and_then(|path| path.strip_suffix(".jpg"));
         let number = number.and_then(|number| number.parse::<usize>().ok());
-        let bytes = number.and_then(|number| self.bytes(self.asked.get(number)?));
-        bytes.map_or(not_found, |bytes| (200, bytes))
+        match number.and_then(|number| self.bytes(self.asked.get(number)?)) {
+            Some(bytes) => Answer::new(200, "application/octet-stream", bytes),
+            None => Answer::json(404, &json!({"ok": false, "error_code": 404, "description": "Not Found"})),
+        }
     }
 }

@@ -1,8 +1,6 @@
 //! The rate limits on messages.
 
-use serde_json::json;
-
-use super::refusal::Refusal;
+use super::refusal::{Refusal, too_many};
 
 /// The messages that were taken, as their time and chat.
 #[derive(Default)]
@@ -23,7 +21,7 @@ impl Rates {
         let in_chat =
             if chat_id > 0 { since(1000, Some(chat_id)) < 1 } else { since(60_000, Some(chat_id)) < 20 };
         if !in_chat || since(1000, None) >= 30 {
-            return Err(Refusal(429, "Too Many Requests: retry after 5", json!({"retry_after": 5})));
+            return too_many(5);
         }
         self.taken.push((now, chat_id));
         Ok(())

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::refusal::{Refusal, refuse};
+use super::refusal::{Refusal, refuse, too_many};
+use crate::server::take;
 
 /// A sign that was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +55,8 @@ impl Signs {
         if self.knows_no_drafts {
             return refuse(404, "Not Found: method not found");
         }
-        if self.rate_limit.0 > 0 {
-            self.rate_limit.0 -= 1;
-            let parameters = json!({"retry_after": self.rate_limit.1});
-            return Err(Refusal(429, "Too Many Requests: retry after some seconds", parameters));
+        if take(&mut self.rate_limit.0) {
+            return too_many(self.rate_limit.1);
         }
         // It takes neither a business connection nor a topic of a channel's direct messages.
         if chat_id <= 0 || !body["business_connection_id"].is_null() {
