@@ -13,8 +13,7 @@ async fn the_openai_emulator_refuses_what_the_real_one_refuses() {
     let result = json!({"role": "tool", "tool_call_id": "c1", "content": "a hill"});
     let tool = |function: Value| json!([{"type": "function", "function": function}]);
     let ask = async |parts: Value| {
-        let mut body = json!({"model": "test", "messages": [hello]});
-        body.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
+        let body = annals_test_support::json::with(json!({"model": "test", "messages": [hello]}), parts);
         let request = reqwest::Client::new().post(format!("{}/chat/completions", api.base_url()));
         request.bearer_auth(API_KEY).json(&body).send().await.unwrap().status().as_u16()
     };

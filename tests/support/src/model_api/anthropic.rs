@@ -6,10 +6,8 @@
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 
-use super::blocks::{Block, conversation};
-use super::check::{
-    API_KEY, check_fields, check_image, check_mark_count, check_root, is_blank, is_id, is_tool_name,
-};
+use super::blocks::{Block, conversation, function};
+use super::check::{API_KEY, check_fields, check_image, check_mark_count, check_tools, is_blank, is_name};
 use super::completion::{Completion, Said, words};
 use super::refusal::{Refusal, bad};
 
@@ -52,18 +50,16 @@ pub(super) fn check_body(body: &Value, is_signed: impl Fn(&str, &str) -> bool) -
         }
         _ => return Err(bad("system: text content blocks must be non-empty")),
     }
-    let messages = conversation(system, &body["messages"], is_signed, read)?;
-    let has_calls = messages.iter().any(|message| !message["tool_calls"].is_null());
-    if has_calls && body["tools"].is_null() {
-        return Err(bad("Requests which include `tool_use` or `tool_result` blocks must define tools"));
-    }
+    let has_tools = !body["tools"].is_null();
+    let messages = conversation(system, &body["messages"], has_tools, is_signed, read)?;
     let mut neutral =
         json!({"model": model, "max_tokens": max_tokens, "messages": messages, "stream": body["stream"]});
-    if !body["tools"].is_null() {
-        let tools = check_tools(&body["tools"])?;
+    if has_tools {
+        neutral["tools"] = tools(&body["tools"])?;
+        check_tools(&neutral)?;
         // What may not be called is as good as not offered.
-        if body["tool_choice"]["type"] != "none" {
-            neutral["tools"] = tools;
+        if body["tool_choice"]["type"] == "none" {
+            neutral.as_object_mut().unwrap().remove("tools");
         }
     } else if !body["tool_choice"].is_null() {
         return Err(bad("tool_choice: tools are required"));
@@ -71,23 +67,12 @@ pub(super) fn check_body(body: &Value, is_signed: impl Fn(&str, &str) -> bool) -
     Ok(neutral)
 }
 
-fn check_tools(tools: &Value) -> Result<Value, Refusal> {
-    let tools = tools.as_array().filter(|tools| !tools.is_empty());
-    let tools = tools.ok_or_else(|| bad("tools: List should have at least 1 item"))?;
-    let mut names = std::collections::HashSet::new();
-    let neutral = tools.iter().map(|tool| {
+/// Returns the tools in OpenAI's form.
+fn tools(tools: &Value) -> Result<Value, Refusal> {
+    let neutral = tools.as_array().into_iter().flatten().map(|tool| {
         let fields = ["name", "description", "input_schema", "cache_control"];
         check_fields("tool", tool, &fields, &["name", "input_schema"])?;
-        if !is_tool_name(&tool["name"]) || tool["input_schema"]["type"] != "object" {
-            return Err(bad("tools: name or input_schema is invalid"));
-        }
-        check_root(&tool["input_schema"])?;
-        if !names.insert(tool["name"].as_str()) {
-            return Err(bad("tools: Tool names must be unique."));
-        }
-        let (name, description) = (&tool["name"], &tool["description"]);
-        let function = json!({"name": name, "description": description, "parameters": tool["input_schema"]});
-        Ok(json!({"type": "function", "function": function}))
+        Ok(function(&tool["name"], &tool["description"], &tool["input_schema"]))
     });
     neutral.collect()
 }
@@ -117,10 +102,10 @@ fn read<'a>(role: &str, block: &'a Value) -> Result<Block<'a>, Refusal> {
         "image" if source["type"] == "base64" && check_image(&source["media_type"], &source["data"]) => {
             Block::Image(&source["data"])
         }
-        "tool_use" if is_id(id) && is_tool_name(&block["name"]) && block["input"].is_object() => {
+        "tool_use" if is_name(id) && is_name(&block["name"]) && block["input"].is_object() => {
             Block::Call { id, name: &block["name"], input: &block["input"] }
         }
-        "tool_result" if is_id(&block["tool_use_id"]) && !is_blank(text("content")) => {
+        "tool_result" if is_name(&block["tool_use_id"]) && !is_blank(text("content")) => {
             Block::Result { id: &block["tool_use_id"], content: &block["content"] }
         }
         "thinking" => Block::Thought { text: text("thinking"), signature: text("signature") },

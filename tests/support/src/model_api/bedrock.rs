@@ -8,10 +8,8 @@ use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use axum::http::{HeaderMap, StatusCode, Uri};
 use serde_json::{Value, json};
 
-use super::blocks::{Block, conversation};
-use super::check::{
-    API_KEY, check_fields, check_image, check_mark_count, check_root, is_blank, is_id, is_tool_name,
-};
+use super::blocks::{Block, conversation, function};
+use super::check::{API_KEY, check_fields, check_image, check_mark_count, check_tools, is_blank, is_name};
 use super::completion::{Completion, Said, words};
 use super::refusal::{Refusal, bad};
 
@@ -91,15 +89,10 @@ pub(super) fn check_body(
             _ => return Err(bad("The text field in the ContentBlock object at system is blank.")),
         }
     }
-    let messages = conversation(system, &body["messages"], is_signed, read)?;
+    let has_tools = !body["toolConfig"].is_null();
+    let messages = conversation(system, &body["messages"], has_tools, is_signed, read)?;
     if messages.last().is_some_and(|message| message["role"] == "assistant") {
         return Err(bad("The conversation must end with a user message."));
-    }
-    let has_calls = messages.iter().any(|message| !message["tool_calls"].is_null());
-    if has_calls && body["toolConfig"].is_null() {
-        let message =
-            "The toolConfig field must be defined when using toolUse and toolResult content blocks.";
-        return Err(bad(message));
     }
     let mut neutral = json!({"model": model, "messages": messages, "stream": streams});
     match &body["inferenceConfig"]["maxTokens"] {
@@ -107,35 +100,26 @@ pub(super) fn check_body(
         limit if limit.as_u64().is_some_and(|limit| limit > 0) => neutral["max_tokens"] = limit.clone(),
         _ => return Err(bad("maxTokens must be at least 1.")),
     }
-    if !body["toolConfig"].is_null() {
-        neutral["tools"] = check_tools(&body["toolConfig"])?;
+    if has_tools {
+        neutral["tools"] = tools(&body["toolConfig"])?;
+        check_tools(&neutral)?;
     }
     Ok(neutral)
 }
 
-fn check_tools(config: &Value) -> Result<Value, Refusal> {
+/// Returns the tools in OpenAI's form.
+fn tools(config: &Value) -> Result<Value, Refusal> {
     check_fields("toolConfig", config, &["tools", "toolChoice"], &["tools"])?;
-    let mut neutral = Vec::new();
-    for tool in config["tools"].as_array().into_iter().flatten() {
-        if tool["cachePoint"]["type"] == "default" {
-            continue;
-        }
+    let tools = config["tools"].as_array().into_iter().flatten();
+    let neutral = tools.filter(|tool| tool["cachePoint"]["type"] != "default").map(|tool| {
         let spec = &tool["toolSpec"];
         check_fields("toolSpec", spec, &["name", "description", "inputSchema"], &["name", "inputSchema"])?;
-        let (schema, description) = (&spec["inputSchema"]["json"], &spec["description"]);
-        let is_described = description.as_str().is_none_or(|text| !is_blank(text));
-        if !is_tool_name(&spec["name"]) || schema["type"] != "object" || !is_described {
-            return Err(bad("toolConfig.tools: name, description or inputSchema is invalid"));
+        if spec["description"].as_str().is_some_and(is_blank) {
+            return Err(bad("toolConfig.tools: description is blank"));
         }
-        check_root(schema)?;
-        let function = json!({"name": spec["name"], "description": description, "parameters": schema});
-        neutral.push(json!({"type": "function", "function": function}));
-    }
-    if neutral.is_empty() {
-        Err(bad("toolConfig.tools must have at least 1 item"))
-    } else {
-        Ok(neutral.into())
-    }
+        Ok(function(&spec["name"], &spec["description"], &spec["inputSchema"]["json"]))
+    });
+    neutral.collect()
 }
 
 /// Checks a block of a message of `role`, and reads it.
@@ -155,13 +139,11 @@ fn read<'a>(role: &str, block: &'a Value) -> Result<Block<'a>, Refusal> {
         {
             Block::Image(&block["source"]["bytes"])
         }
-        ("toolUse", "assistant")
-            if is_id(id) && is_tool_name(&block["name"]) && block["input"].is_object() =>
-        {
+        ("toolUse", "assistant") if is_name(id) && is_name(&block["name"]) && block["input"].is_object() => {
             Block::Call { id, name: &block["name"], input: &block["input"] }
         }
         ("toolResult", "user")
-            if is_id(id) && block["content"][0]["text"].as_str().is_some_and(|text| !is_blank(text)) =>
+            if is_name(id) && block["content"][0]["text"].as_str().is_some_and(|text| !is_blank(text)) =>
         {
             Block::Result { id, content: &block["content"][0]["text"] }
         }

@@ -27,10 +27,17 @@ pub(super) enum Block<'a> {
     Other,
 }
 
+/// Returns a tool in OpenAI's form.
+pub(super) fn function(name: &Value, description: &Value, schema: &Value) -> Value {
+    let function = json!({"name": name, "description": description, "parameters": schema});
+    json!({"type": "function", "function": function})
+}
+
 /// Returns `system` and then `messages` in OpenAI's form. `read` checks a block of this role, and reads it.
 pub(super) fn conversation(
     system: Vec<Value>,
     messages: &Value,
+    has_tools: bool,
     is_signed: impl Fn(&str, &str) -> bool,
     read: impl for<'a> Fn(&str, &'a Value) -> Result<Block<'a>, Refusal>,
 ) -> Result<Vec<Value>, Refusal> {
@@ -43,6 +50,9 @@ pub(super) fn conversation(
             return Err(bad(format!("messages.{at}: roles must alternate, and the user comes first")));
         }
         conversation.extend(neutral(at, role, &message["content"], &is_signed, &read)?);
+    }
+    if !has_tools && conversation.iter().any(|message| !message["tool_calls"].is_null()) {
+        return Err(bad("messages: tools must be defined if there are calls of them"));
     }
     check_messages(&conversation)?;
     Ok(conversation)

@@ -29,29 +29,16 @@ pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusa
     }
 }
 
-/// The fields of a request, by their kind.
-const FIELDS: [&str; 13] = [
-    "model",
-    "messages",
-    "stream",
-    "stream_options",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_tokens",
-    "max_completion_tokens",
-    "temperature",
-    "top_p",
-    "stop",
-    "user",
-];
+/// The fields of a request.
+const FIELDS: &str = "model messages stream stream_options tools tool_choice parallel_tool_calls max_tokens \
+    max_completion_tokens temperature top_p stop user";
 
 pub(super) fn check_body(bytes: &[u8]) -> Result<Value, Refusal> {
     let Ok(body @ Value::Object(_)) = serde_json::from_slice(bytes) else {
         let message = "We could not parse the JSON body of your request.";
         return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
     };
-    check_fields("request", &body, &FIELDS, &[])?;
+    check_fields("request", &body, &FIELDS.split(' ').collect::<Vec<_>>(), &[])?;
     if body["model"].as_str().is_none_or(str::is_empty) {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "you must provide a model parameter"));
     }
@@ -137,7 +124,7 @@ fn check_calls<'a>(place: &str, role: &str, message: &'a Value) -> Result<Vec<&'
     let ids = calls.iter().map(|call| {
         let arguments = call["function"]["arguments"].as_str();
         let fits = call["type"] == "function"
-            && is_tool_name(&call["function"]["name"])
+            && is_name(&call["function"]["name"])
             && arguments.is_some_and(|text| serde_json::from_str::<Value>(text).is_ok());
         call["id"].as_str().filter(|id| fits && !id.is_empty())
     });
@@ -215,7 +202,8 @@ fn check_limits(body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_tools(body: &Value) -> Result<(), Refusal> {
+/// Checks the tools of a request in OpenAI's form.
+pub(super) fn check_tools(body: &Value) -> Result<(), Refusal> {
     let tools = match &body["tools"] {
         Value::Null if body["tool_choice"].is_null() => return Ok(()),
         Value::Null => {
@@ -228,7 +216,7 @@ fn check_tools(body: &Value) -> Result<(), Refusal> {
     let mut names: HashSet<&str> = HashSet::new();
     for (at, tool) in tools.iter().enumerate() {
         let function = &tool["function"];
-        if tool["type"] != "function" || !is_tool_name(&function["name"]) {
+        if tool["type"] != "function" || !is_name(&function["name"]) {
             let message = format!(
                 "Invalid 'tools[{at}].function.name': expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', at most 64 long."
             );
@@ -238,10 +226,11 @@ fn check_tools(body: &Value) -> Result<(), Refusal> {
             let message = format!("Invalid type for 'tools[{at}].function.description': expected a string.");
             return Err(Refusal::bad(format!("tools[{at}].function.description"), message));
         }
-        let schema = &function["parameters"];
-        if !schema.is_null()
-            && (schema["type"] != "object" || says(schema, &["oneOf", "anyOf", "allOf", "enum", "not"]))
-        {
+        let is_choice = |schema: &Value| {
+            ["oneOf", "anyOf", "allOf", "enum", "not"].iter().any(|key| schema.get(key).is_some())
+        };
+        let schema = function.get("parameters");
+        if schema.is_some_and(|schema| schema["type"] != "object" || is_choice(schema)) {
             let message = format!(
                 "Invalid schema for function {}: schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
                 function["name"]
@@ -255,12 +244,8 @@ fn check_tools(body: &Value) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Returns true if the root of `schema` has any of these keywords.
-pub(super) fn says(schema: &Value, keywords: &[&str]) -> bool {
-    keywords.iter().any(|keyword| schema.get(keyword).is_some())
-}
-
-pub(super) fn is_tool_name(name: &Value) -> bool {
+/// Returns true if `name`, of a tool or a call, matches `^[a-zA-Z0-9_-]{1,64}$`.
+pub(super) fn is_name(name: &Value) -> bool {
     name.as_str().is_some_and(|name| {
         (1..=64).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
@@ -291,12 +276,6 @@ pub(super) fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Returns true if `id` matches `^[a-zA-Z0-9_-]{1,64}$`.
-pub(super) fn is_id(id: &Value) -> bool {
-    let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    id.as_str().is_some_and(|id| (1..=64).contains(&id.len()) && id.bytes().all(fits))
-}
-
 pub(super) fn check_image(media_type: &Value, data: &Value) -> bool {
     let types = ["image/jpeg", "image/png", "image/gif", "image/webp"];
     let is_base64 = |data: &str| {
@@ -306,14 +285,6 @@ pub(super) fn check_image(media_type: &Value, data: &Value) -> bool {
     };
     media_type.as_str().is_some_and(|media_type| types.contains(&media_type))
         && data.as_str().is_some_and(is_base64)
-}
-
-/// Checks the schema of a tool by Claude's rules, which both providers share.
-pub(super) fn check_root(schema: &Value) -> Result<(), Refusal> {
-    if says(schema, &["oneOf", "allOf", "anyOf"]) {
-        return Err(bad("input_schema does not support oneOf, allOf, or anyOf at the top level"));
-    }
-    Ok(())
 }
 
 /// Checks that `value` contains at most this number of marks of this name.

@@ -14,84 +14,85 @@ use super::body::{is_for_notes, note, said_last};
 use super::check::{check_body, check_key};
 use super::completion::{Completion, Said};
 use super::refusal::{Refusal, Shape, bad};
-use super::state::{Asked, Hangs, Running, Shared};
+use super::state::{Asked, Hangs, Running, Shared, Stored};
 use super::{answers, anthropic, bedrock};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/v1/chat/completions", post(openai))
+        .route("/v1/chat/completions", post(ask))
         .route("/v1/models", get(models))
         .route("/anthropic/v1/models", get(models))
-        .route("/anthropic/v1/messages", post(anthropic_messages))
-        .route("/bedrock/model/{model}/{operation}", post(converse))
+        .route("/anthropic/v1/messages", post(ask))
+        .route("/bedrock/model/{model}/{operation}", post(ask))
         .fallback(no_such_url)
         .method_not_allowed_fallback(no_such_url)
         .with_state(shared)
 }
 
-async fn openai(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri, body: Bytes) -> Response {
-    let (any_key, refuses) = {
-        let state = shared.state();
-        (state.any_key, state.refuses_stream_options)
-    };
-    let checked = check_key(&headers, any_key).and_then(|()| {
-        let body = check_body(&body)?;
-        if refuses && !body["stream_options"].is_null() {
-            // Servers that validate every field word it like this.
-            return Err(bad("[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options')}]"));
-        }
-        let (raw, path, streams) = (body.clone(), uri.path().to_owned(), body["stream"] == true);
-        Ok(Asked { body, raw, path, streams })
-    });
-    answer(shared, Shape::OpenAi, checked).await
-}
-
-async fn anthropic_messages(
+async fn ask(
     State(shared): State<Arc<Shared>>,
+    path: Option<Path<(String, String)>>,
     headers: HeaderMap,
     uri: Uri,
     body: Bytes,
 ) -> Response {
-    let (any_key, signed) = {
-        let state = shared.state();
-        (state.any_key, state.signed.clone())
+    let shape = match &path {
+        Some(_) => Shape::Bedrock,
+        None if uri.path().starts_with("/anthropic/") => Shape::Anthropic,
+        None => Shape::OpenAi,
     };
-    let checked = anthropic::check_key(&headers, any_key).and_then(|()| {
-        let raw: Value =
-            serde_json::from_slice(&body).map_err(|_| bad("The request body is not valid JSON"))?;
-        let body = anthropic::check_body(&raw, is_among(&signed))?;
-        let streams = raw["stream"] == true;
-        Ok(Asked { body, raw, path: uri.path().to_owned(), streams })
-    });
-    answer(shared, Shape::Anthropic, checked).await
+    let path = path.map(|Path(path)| path).unwrap_or_default();
+    let read = check_request(&shared.state(), shape, &path, &headers, &uri, &body);
+    let checked = read.map(|(raw, body, streams)| Asked { body, raw, path: uri.path().to_owned(), streams });
+    answer(shared, shape, checked).await
 }
 
-async fn converse(
-    State(shared): State<Arc<Shared>>,
-    Path((model, operation)): Path<(String, String)>,
-    headers: HeaderMap,
-    uri: Uri,
-    body: Bytes,
-) -> Response {
-    let (any_key, refuses, signed) = {
-        let state = shared.state();
-        (state.any_key, state.refuses_stream_options, state.signed.clone())
+/// Returns a request as it came and in OpenAI's form, and true if its answer is streamed. `path` has Bedrock's model and operation.
+fn check_request(
+    state: &Stored,
+    shape: Shape,
+    (model, operation): &(String, String),
+    headers: &HeaderMap,
+    uri: &Uri,
+    bytes: &[u8],
+) -> Result<(Value, Value, bool), Refusal> {
+    let read =
+        || serde_json::from_slice::<Value>(bytes).map_err(|_| bad("The request body is not valid JSON"));
+    let is_signed = |thought: &str, signature: &str| {
+        state.signed.iter().any(|(own, of_it)| own == thought && of_it == signature)
     };
-    let checked = bedrock::check_key(&headers, &uri, &body, any_key).and_then(|()| {
-        let raw: Value =
-            serde_json::from_slice(&body).map_err(|_| bad("The request body is not valid JSON"))?;
-        let streams = match operation.as_str() {
-            "converse-stream" => true,
-            "converse" => false,
-            _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "UnknownOperationException")),
-        };
-        if streams && refuses {
-            return Err(bad("This model doesn't support the toolConfig in streaming mode."));
+    match shape {
+        Shape::OpenAi => {
+            check_key(headers, state.any_key)?;
+            let body = check_body(bytes)?;
+            if state.refuses_stream_options && !body["stream_options"].is_null() {
+                // Servers that validate every field word it like this.
+                return Err(bad("[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options')}]"));
+            }
+            let streams = body["stream"] == true;
+            Ok((body.clone(), body, streams))
         }
-        let body = bedrock::check_body(&model, streams, &raw, is_among(&signed))?;
-        Ok(Asked { body, raw, path: uri.path().to_owned(), streams })
-    });
-    answer(shared, Shape::Bedrock, checked).await
+        Shape::Anthropic => {
+            anthropic::check_key(headers, state.any_key)?;
+            let raw = read()?;
+            let (body, streams) = (anthropic::check_body(&raw, is_signed)?, raw["stream"] == true);
+            Ok((raw, body, streams))
+        }
+        Shape::Bedrock => {
+            bedrock::check_key(headers, uri, bytes, state.any_key)?;
+            let raw = read()?;
+            let streams = match operation.as_str() {
+                "converse-stream" => true,
+                "converse" => false,
+                _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "UnknownOperationException")),
+            };
+            if streams && state.refuses_stream_options {
+                return Err(bad("This model doesn't support the toolConfig in streaming mode."));
+            }
+            let body = bedrock::check_body(model, streams, &raw, is_signed)?;
+            Ok((raw, body, streams))
+        }
+    }
 }
 
 /// The one model that there is.
@@ -105,10 +106,6 @@ async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Respon
     }
     let body = r#"{"object":"list","data":[{"id":"test","object":"model","created":1,"owned_by":"test"}]}"#;
     ([("content-type", "application/json")], body).into_response()
-}
-
-fn is_among(signed: &[(String, String)]) -> impl Fn(&str, &str) -> bool {
-    |thought, signature| signed.iter().any(|(t, s)| t == thought && s == signature)
 }
 
 async fn answer(shared: Arc<Shared>, shape: Shape, checked: Result<Asked, Refusal>) -> Response {
