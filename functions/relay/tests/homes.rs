@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a failure that names its line")]
 
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use annals_core::settings::Env;
@@ -12,13 +11,9 @@ use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::discord_gateway::{DiscordGateway, Post};
-use axum::Router;
-use axum::http::HeaderMap;
-use axum::routing::{get, post};
+use annals_test_support::lambda_api::LambdaApi;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const DIRECT: u64 = 60;
 const CHAT: &str = "agent%3Aannals%3Auser%3A42";
@@ -159,43 +154,14 @@ async fn a_fault_that_the_operator_must_repair_ends_the_container() {
     assert_eq!(world.gateway.identifies(), 1);
 }
 
-/// Serves Lambda's runtime API: each invocation ends 22 seconds after it began. Returns its address and the outcomes.
-async fn runtime_api() -> (String, UnboundedReceiver<&'static str>) {
-    let (ended, outcomes) = unbounded_channel();
-    let failed = ended.clone();
-    let number = Arc::new(Mutex::new(0));
-    let next = async move || {
-        let id = {
-            let mut number = number.lock().unwrap();
-            *number += 1;
-            *number
-        };
-        let mut headers = HeaderMap::new();
-        headers.insert("lambda-runtime-aws-request-id", format!("request-{id}").parse().unwrap());
-        headers.insert("lambda-runtime-deadline-ms", (now() + 22_000).to_string().parse().unwrap());
-        headers.insert("lambda-runtime-invoked-function-arn", "arn:aws:lambda:f".parse().unwrap());
-        (headers, "{}")
-    };
-    let router = Router::new()
-        .route("/2018-06-01/runtime/invocation/next", get(next))
-        .route("/2018-06-01/runtime/invocation/{id}/response", post(async move || ended.send("ok").unwrap()))
-        .route(
-            "/2018-06-01/runtime/invocation/{id}/error",
-            post(async move || failed.send("error").unwrap()),
-        );
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    (address, outcomes)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn invocations_of_lambda_hand_the_session_over() {
     let world = World::start().await;
-    let (address, mut outcomes) = runtime_api().await;
+    // Each ends 22 seconds after it began.
+    let mut api = LambdaApi::start(std::iter::repeat("{}".to_owned()), || now() + 22_000).await;
     let lambda = |name: &'static str, value: &str| (name, value.to_owned());
     let _function = world.run(&[
-        lambda("AWS_LAMBDA_RUNTIME_API", &address),
+        lambda("AWS_LAMBDA_RUNTIME_API", api.address()),
         lambda("AWS_LAMBDA_FUNCTION_NAME", "relay"),
         lambda("AWS_LAMBDA_FUNCTION_VERSION", "1"),
         lambda("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"),
@@ -209,7 +175,7 @@ async fn invocations_of_lambda_hand_the_session_over() {
         texts.push(format!("to invocation {invocation}"));
         world.say(texts.last().unwrap());
         world.until_stored(&texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        assert_eq!(outcomes.recv().await, Some("ok"));
+        assert_eq!(api.answer().await, "null");
     }
     assert_eq!(world.gateway.identifies(), 1);
     assert_eq!(world.gateway.client_closes(), [0_u16; 0]);

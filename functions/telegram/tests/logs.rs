@@ -1,12 +1,12 @@
 //! Logs and spans of an invocation: each names it, and its chat if it is about one.
 
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
 
 use annals_core::chat_key::ChatKey;
+use annals_test_support::lambda_api::LambdaApi;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::{get, post};
+use axum::routing::post;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -32,44 +32,24 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
         "chat": {"id": 42, "type": "private"}, "from": {"id": 42, "is_bot": false, "first_name": "Ada"},
     });
     let calls = [json!({"update_id": 1, "poll": {"id": "1"}}), json!({"update_id": 2, "message": message})];
-    let waiting = Arc::new(Mutex::new(calls.iter().map(call).enumerate().collect::<Vec<_>>()));
-    waiting.lock().unwrap().reverse();
-    let (answered, mut answers) = mpsc::unbounded_channel();
+    let mut api = LambdaApi::start(calls.each_ref().map(call).into_iter(), || 9_999_999_999_999).await;
     let (called, mut calls_made) = mpsc::unbounded_channel();
     let (noted, mut spans_sent) = mpsc::unbounded_channel();
-    // https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html
-    let runtime_api = Router::new()
-        .route(
-            "/2018-06-01/runtime/invocation/next",
-            get(async move || {
-                let next = waiting.lock().unwrap().pop();
-                let Some((number, call)) = next else { std::future::pending().await };
-                let mut headers = HeaderMap::new();
-                headers.insert("lambda-runtime-aws-request-id", format!("request-{number}").parse().unwrap());
-                headers.insert("lambda-runtime-deadline-ms", "9999999999999".parse().unwrap());
-                headers.insert("lambda-runtime-trace-id", format!("Root=1-{number}").parse().unwrap());
-                headers.insert("lambda-runtime-invoked-function-arn", "arn:aws:lambda:f".parse().unwrap());
-                (headers, call)
-            }),
-        )
-        .route(
-            "/2018-06-01/runtime/invocation/{id}/response",
-            post(async move |body: String| drop(answered.send(body))),
-        )
+    // What a function asks of AWS, which here takes nothing but spans.
+    let aws = Router::new()
         .route("/v1/traces", post(async move |body: String| drop(noted.send(body))))
-        // What a function asks of AWS, which here takes nothing.
         .fallback(async move |headers: HeaderMap| {
             drop(called.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
             (StatusCode::BAD_REQUEST, r#"{"__type": "ValidationException"}"#)
         });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, runtime_api).await });
+    tokio::spawn(async move { axum::serve(listener, aws).await });
 
     let mut function = Command::new(env!("CARGO_BIN_EXE_telegram"))
         .env_clear()
         .envs([
-            ("AWS_LAMBDA_RUNTIME_API", address.to_string().as_str()),
+            ("AWS_LAMBDA_RUNTIME_API", api.address()),
             ("AWS_LAMBDA_FUNCTION_NAME", "telegram"),
             ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"),
@@ -90,7 +70,7 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
         .unwrap();
     let mut statuses = Vec::new();
     for _ in &calls {
-        let answer: Value = serde_json::from_str(&answers.recv().await.unwrap()).unwrap();
+        let answer: Value = serde_json::from_str(&api.answer().await).unwrap();
         statuses.push(answer["statusCode"].as_u64().unwrap());
     }
     function.kill().unwrap();

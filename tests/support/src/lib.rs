@@ -8,6 +8,7 @@
 //! - [`model_api`]: OpenAI, Anthropic and Amazon Bedrock.
 //! - [`mcp_server`]: a server of tools over the Model Context Protocol.
 //! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
+//! - [`lambda_api`]: Lambda's runtime API.
 //! - [`exports`]: histories of other programs, to import.
 //! - [`fixtures`]: recorded payloads and vectors.
 //! - [`fault_proxy`]: a proxy that fails, delays, cuts and repeats, by seed.
@@ -29,6 +30,7 @@ pub mod exports;
 pub mod fault_proxy;
 pub mod fixtures;
 pub mod json;
+pub mod lambda_api;
 pub mod lark_api;
 pub mod mcp_server;
 pub mod model_api;
