@@ -11,7 +11,7 @@ fn no_function_was_deployed_with_a_secret_in_its_environment() {
         for (function, variables) in &environments {
             let found: Vec<_> = variables
                 .iter()
-                .filter(|(_, value)| stack.secrets().values().any(|secret| value.contains(secret.as_str())))
+                .filter(|(_, value)| stack.secrets.values().any(|secret| value.contains(secret.as_str())))
                 .map(|(name, _)| name)
                 .collect();
             assert!(found.is_empty(), "{function} has secrets in {found:?}");

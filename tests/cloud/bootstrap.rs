@@ -2,9 +2,7 @@
 //! and those of infra/events/ as they are. They talk to the stores of the stack that `infra/cloud/run` has deployed, with the variables that
 //! their functions were deployed with, and to a queue of each test's own, which no function reads.
 
-mod agent;
-mod compactor;
 mod emulated;
-mod endpoints;
 mod events;
+mod streaming;
 mod tokens;

@@ -17,7 +17,7 @@ use annals_test_support::lark_api::LarkApi;
 use annals_test_support::model_api::ModelApi;
 use annals_test_support::telegram_api::TelegramApi;
 use aws_sdk_sqs::types::QueueAttributeName;
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -29,7 +29,8 @@ pub(crate) const UNTIL_THE_SCHEDULE: Duration = Duration::from_mins(4);
 /// The deployed stack.
 pub(crate) struct Stack {
     description: Value,
-    secrets: BTreeMap<String, String>,
+    /// Values in the secrets.
+    pub(crate) secrets: BTreeMap<String, String>,
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) sqs: aws_sdk_sqs::Client,
     pub(crate) http: reqwest::Client,
@@ -106,11 +107,6 @@ impl Stack {
         serde_json::from_value(self.description["environments"].clone()).unwrap()
     }
 
-    /// Returns the values in the secrets.
-    pub(crate) fn secrets(&self) -> &BTreeMap<String, String> {
-        &self.secrets
-    }
-
     /// A request to the HTTP API.
     pub(crate) fn api(&self, method: Method, path: &str) -> RequestBuilder {
         // By path, not by host: the emulator takes some paths for its own before it looks at the host.
@@ -127,33 +123,33 @@ impl Stack {
         self.http.request(method, format!("{}/_aws/lambda-url/{id}{path}", set("AWS_ENDPOINT_URL")))
     }
 
+    /// Posts a webhook with these headers.
+    async fn post(&self, path: &str, body: String, headers: &[(&str, String)]) -> Response {
+        let mut request = self.api(Method::POST, path).header("content-type", "application/json").body(body);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        request.send().await.unwrap()
+    }
+
     /// Posts `update` as Telegram does.
     pub(crate) async fn post_telegram(&self, update: &Value) -> u16 {
-        let request = self.api(Method::POST, "/telegram").json(update);
-        let request =
-            request.header("x-telegram-bot-api-secret-token", &self.secrets["TELEGRAM_WEBHOOK_SECRET"]);
-        request.send().await.unwrap().status().as_u16()
+        let secret = self.secrets["TELEGRAM_WEBHOOK_SECRET"].clone();
+        let headers = [("x-telegram-bot-api-secret-token", secret)];
+        self.post("/telegram", update.to_string(), &headers).await.status().as_u16()
     }
 
     /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
     pub(crate) async fn post_lark(&self, event: &Value) -> u16 {
         let (body, headers) = self.lark_call(event);
-        let mut request =
-            self.api(Method::POST, "/lark").body(body).header("content-type", "application/json");
-        for (name, value) in headers {
-            request = request.header(name, value);
-        }
-        request.send().await.unwrap().status().as_u16()
+        self.post("/lark", body, &headers).await.status().as_u16()
     }
 
     /// Posts `call` as Discord does, which from then on takes answers to it.
     pub(crate) async fn post_discord(&self, call: &Value) -> (u16, Value) {
         let body = call.to_string();
-        let mut request = self.api(Method::POST, "/discord").header("content-type", "application/json");
-        for (name, value) in discord_api::signed(body.as_bytes()) {
-            request = request.header(name, value);
-        }
-        let response = request.body(body).send().await.unwrap();
+        let signed = discord_api::signed(body.as_bytes());
+        let response = self.post("/discord", body, &signed).await;
         let status = response.status().as_u16();
         let body = response.json().await.unwrap_or_default();
         if status == 200 && call["token"].is_string() {

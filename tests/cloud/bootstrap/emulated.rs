@@ -38,14 +38,8 @@ impl Emulated {
             &runtime_api,
         ]);
         command.arg(PathBuf::from(set("ANNALS_CLOUD_BUILD")).join(function).join("bootstrap"));
-        command.env_clear();
-        for name in
-            ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "SSL_CERT_FILE"]
-        {
-            command.env(name, set(name));
-        }
-        command.envs(&stack.environments()[function]).env("ANNALS_QUEUE_URL", queue);
-        command.env("AWS_LAMBDA_FUNCTION_NAME", function).env("AWS_LAMBDA_FUNCTION_TIMEOUT", "60");
+        set_environment(&mut command, stack, function, queue);
+        command.env("AWS_LAMBDA_FUNCTION_TIMEOUT", "60");
         command.envs(variables.iter().copied());
         let errors = output.try_clone().unwrap();
         // A group of its own, so that the function ends with its emulator.
@@ -86,6 +80,18 @@ impl Drop for Emulated {
     }
 }
 
+/// Gives `command` the variables that `function` was deployed with, access to the stack, and this queue.
+pub(crate) fn set_environment(command: &mut Command, stack: &Stack, function: &str, queue: &str) {
+    command.env_clear();
+    for name in
+        ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "SSL_CERT_FILE"]
+    {
+        command.env(name, set(name));
+    }
+    command.envs(&stack.environments()[function]).env("ANNALS_QUEUE_URL", queue);
+    command.env("AWS_LAMBDA_FUNCTION_NAME", function);
+}
+
 fn free_address() -> String {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().to_string()
 }
@@ -103,15 +109,16 @@ pub(crate) fn streamed(answer: &[u8]) -> (Value, String) {
     (serde_json::from_str(prelude).unwrap(), body.to_owned())
 }
 
-/// The event of an HTTP API for this request.
+/// The event of a function URL for this request.
 pub(crate) fn request(method: &str, path: &str, key: &str, body: Option<&Value>) -> Value {
     let mut event = event("telegram-message");
-    event["routeKey"] = json!(format!("{method} {path}"));
+    event["routeKey"] = json!("$default");
     event["rawPath"] = json!(path);
     event["headers"] = json!({"authorization": format!("Bearer {key}"), "content-type": "application/json"});
     event["requestContext"]["http"]["method"] = json!(method);
     event["requestContext"]["http"]["path"] = json!(path);
-    event["requestContext"]["routeKey"] = event["routeKey"].clone();
+    event["requestContext"]["routeKey"] = json!("$default");
+    event["requestContext"]["accountId"] = json!("anonymous");
     match body {
         Some(body) => event["body"] = json!(body.to_string()),
         None => drop(event.as_object_mut().unwrap().remove("body")),

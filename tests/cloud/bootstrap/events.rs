@@ -93,10 +93,28 @@ fn each_event_is_taken_by_the_function_that_it_is_for() {
         let sent: Vec<_> = stack.telegram.sent_to(42).into_iter().map(|sent| sent.text).collect();
         assert_eq!(sent, ["You said: Hello, do you remember me?"]);
 
-        // The compactor's has a test of its own.
+        // The compactor's has the test below.
         tried.extend(["http-streaming-export", "agent-turn", "compactor-schedule"].map(Into::into));
         tried.sort();
         assert_eq!(tried, names(&root().join("infra/events")));
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn the_schedules_event_is_one_run_which_reports_its_figures() {
+    beside(async |stack| {
+        let queue = queue(stack, "compactor-alone").await;
+        let compactor = Emulated::start(stack, "Compactor", &queue, &[]).await;
+        assert_eq!(compactor.invoke(&event("compactor-schedule")).await, Value::Null, "{}", compactor.log());
+        let log = compactor.log();
+        let metrics = log.lines().find_map(|line| {
+            let line: Value = serde_json::from_str(line).ok()?;
+            line.get("_aws").is_some().then_some(line)
+        });
+        let metrics = metrics.unwrap_or_else(|| panic!("{log}"));
+        assert_eq!(metrics["Table"], stack.output("TableName"));
+        assert_eq!(metrics["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Annals");
     });
 }
 
