@@ -235,31 +235,26 @@ mod tests {
     #[test]
     fn a_chat_that_names_an_agent_is_named_by_the_rules() {
         let agents = agents();
-        let placed = |chat: &str, channel, person, key| {
+        use Channel::{Discord, Http, Telegram};
+        for (chat, channel, person, key, placed) in [
+            (
+                "agent:annals:user:telegram-42",
+                Telegram,
+                Some("telegram-42"),
+                None,
+                "agent:vip:user:telegram-42",
+            ),
+            ("agent:annals:user:telegram-7", Telegram, None, None, "agent:support:user:telegram-7"),
+            ("agent:annals:user:shop/bo", Http, None, Some("shop"), "agent:shop:user:shop/bo"),
+            ("agent:annals:user:bo", Http, None, Some("app"), "agent:annals:user:bo"),
+            ("agent:annals:channel:1:2", Discord, None, None, "agent:ops:channel:1:2"),
+            ("agent:annals:thread:1:9", Discord, None, None, "agent:annals:thread:1:9"),
+            ("agent:other:user:bo", Http, None, Some("shop"), "agent:other:user:bo"),
+            ("telegram:chat:42", Telegram, None, None, "telegram:chat:42"),
+        ] {
             let said = Said { channel: Some(channel), person: [person, None], key, window: None };
-            agents.placed(&chat.parse().unwrap(), &said).unwrap().to_string()
-        };
-        let direct = "agent:annals:user:telegram-42";
-        assert_eq!(
-            placed(direct, Channel::Telegram, Some("telegram-42"), None),
-            "agent:vip:user:telegram-42"
-        );
-        assert_eq!(
-            placed("agent:annals:user:telegram-7", Channel::Telegram, None, None),
-            "agent:support:user:telegram-7"
-        );
-        assert_eq!(
-            placed("agent:annals:user:shop/bo", Channel::Http, None, Some("shop")),
-            "agent:shop:user:shop/bo"
-        );
-        assert_eq!(placed("agent:annals:user:bo", Channel::Http, None, Some("app")), "agent:annals:user:bo");
-        assert_eq!(placed("agent:annals:channel:1:2", Channel::Discord, None, None), "agent:ops:channel:1:2");
-        assert_eq!(
-            placed("agent:annals:thread:1:9", Channel::Discord, None, None),
-            "agent:annals:thread:1:9"
-        );
-        assert_eq!(placed("agent:other:user:bo", Channel::Http, None, Some("shop")), "agent:other:user:bo");
-        assert_eq!(placed("telegram:chat:42", Channel::Telegram, None, None), "telegram:chat:42");
+            assert_eq!(agents.placed(&chat.parse().unwrap(), &said).unwrap().to_string(), placed, "{chat}");
+        }
     }
 
     #[test]

@@ -387,8 +387,6 @@ pub struct ToolCall {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
     /// Every part type of `UIMessagePart` in AI SDK 6 and 7, each tool state, and types that neither knows.
@@ -473,35 +471,5 @@ mod tests {
         let message: UiMessage =
             serde_json::from_str(r#"{"id":"m","role":"user","parts":[],"metadata":null}"#).unwrap();
         assert!(message.metadata.is_empty());
-    }
-
-    fn json_value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<u64>().prop_map(Value::from),
-            (-1e15..1e15_f64).prop_map(Value::from),
-            ".{0,12}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(3, 16, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::vec((".{0,6}", inner), 0..4)
-                    .prop_map(|entries| Value::Object(entries.into_iter().collect())),
-            ]
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn unknown_parts_keys_and_metadata_survive(part in json_value(), meta in json_value(), key in "[a-z]{7,9}") {
-            let wanted = json!({
-                "id": "m", "role": "user", "parts": [{"type": "later-thing", "value": part}],
-                "metadata": {"m": meta}, key: part,
-            });
-            let message: UiMessage = serde_json::from_str(&wanted.to_string()).unwrap();
-            prop_assert_eq!(serde_json::to_string(&message).unwrap(), wanted.to_string());
-        }
     }
 }

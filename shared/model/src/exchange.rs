@@ -118,6 +118,8 @@ fn denied(reason: Option<&Value>) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use annals_test_support::json::with;
+
     use super::*;
 
     fn message(parts: &Value) -> UiMessage {
@@ -125,9 +127,8 @@ mod tests {
     }
 
     fn tool(id: &str, state: &str, more: &Value) -> Value {
-        let mut part = json!({"type": "tool-look", "toolCallId": id, "state": state, "input": {"q": 1}});
-        part.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        part
+        let part = json!({"type": "tool-look", "toolCallId": id, "state": state, "input": {"q": 1}});
+        with(part, more.clone())
     }
 
     fn outputs(pieces: &[Piece]) -> Vec<Vec<Value>> {

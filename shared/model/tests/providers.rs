@@ -317,14 +317,8 @@ async fn a_stream_that_breaks_off_is_an_error_and_nothing_of_it_stays() {
     for provider in ALL {
         let stage = stage(provider).await;
         stage.api.answer_with("one two three four five six seven eight");
-        for (number, wanted) in [
-            ModelError::Unreachable("the connection broke off"),
-            ModelError::Unreachable("the answer broke off"),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            if number == 0 {
+        for wanted in ["the connection broke off", "the answer broke off"] {
+            if wanted.contains("connection") {
                 stage.api.break_off(1);
             } else {
                 stage.api.end_early(1);
@@ -333,7 +327,7 @@ async fn a_stream_that_breaks_off_is_an_error_and_nothing_of_it_stays() {
             let messages = [user("count")];
             let error =
                 stage.model.answer(question(&messages), &|delta| heard.hear(delta)).await.unwrap_err();
-            assert_eq!(error, wanted, "{provider:?}");
+            assert_eq!(error, ModelError::Unreachable(wanted), "{provider:?}");
             assert_eq!(heard.all().last().unwrap(), "VOID");
         }
         stage.api.overload_midway(1);

@@ -29,13 +29,9 @@ fn files(folder: &str) -> Vec<Vec<u8>> {
     files.iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-fn of_platform(platform: &str) -> Vec<Vec<u8>> {
+/// Returns the payloads of a platform in `tests/fixtures`.
+pub fn of_platform(platform: &str) -> Vec<Vec<u8>> {
     [files(platform), files(&format!("{platform}/recorded"))].concat()
-}
-
-/// Returns the updates of `tests/fixtures/telegram`.
-pub fn telegram() -> Vec<Vec<u8>> {
-    of_platform("telegram")
 }
 
 /// Returns the events of `tests/fixtures/lark`, each also with the token of a verified call.
@@ -51,11 +47,6 @@ pub fn lark() -> Vec<Vec<u8>> {
     });
     let challenge = json!({"challenge": "c1", "token": "v3rification", "type": "url_verification"});
     [of_platform("lark"), documents(verified), documents([challenge])].concat()
-}
-
-/// Returns the calls of `tests/fixtures/discord`.
-pub fn discord() -> Vec<Vec<u8>> {
-    of_platform("discord")
 }
 
 /// Returns a key of each kind.

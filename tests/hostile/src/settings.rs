@@ -6,9 +6,10 @@ use annals_core::agents::Agents;
 use annals_core::agents::profile::{AGENT_FILE, Profile};
 use annals_core::command::{Command, addressee};
 use annals_core::limits::Limits;
-use annals_core::memory::Entry;
+use annals_core::memory::{Correction, Entry};
 use annals_core::schedule::{Timing, when};
 use annals_core::sort_key::Timestamp;
+use annals_core::testing::entry;
 use annals_core::time_zone::TimeZone;
 
 /// 2025-11-21T23:58:40Z
@@ -33,6 +34,9 @@ pub fn check(data: &[u8]) {
     let _ = Command::parse(text, None);
     if let Ok(entry) = Entry::parse(text) {
         assert_eq!(Entry::parse(&entry.render()).as_ref(), Ok(&entry));
+    }
+    if let Ok(correction) = Correction::of_markdown(text) {
+        assert!(!correction.apply(&entry(1, "Likes tea.").entry, now).text.is_empty());
     }
     let files =
         BTreeMap::from([(AGENT_FILE.to_owned(), text.to_owned()), ("skills/a/SKILL.md".into(), text.into())]);

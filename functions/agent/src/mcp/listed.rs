@@ -100,6 +100,7 @@ impl External {
 mod tests {
     use annals_core::settings::Env;
     use annals_engine::settings::tools::ToolsConfig;
+    use annals_test_support::json::with;
     use serde_json::json;
 
     use super::*;
@@ -146,8 +147,7 @@ mod tests {
         let config = r#"{"mcpServers": {"s": {"url": "http://x/"}}}"#;
         let config = ToolsConfig::parse(config, Env::new(&|_| None)).unwrap();
         let check = |fields: Value, wanted: &str| {
-            let mut tool = json!({"name": "t", "inputSchema": {}});
-            tool.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let tool = with(json!({"name": "t", "inputSchema": {}}), fields.clone());
             let tool: rmcp::model::Tool = serde_json::from_value(tool).unwrap();
             let external = external(0, &config.servers[0], &tool).unwrap();
             assert_eq!(external.tool.description, wanted, "{fields}");

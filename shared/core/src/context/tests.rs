@@ -47,12 +47,6 @@ fn check(records: &[Record], now: i64, expect: &str) {
 }
 
 #[test]
-fn an_empty_history_has_an_empty_context() {
-    let nothing = Context { token_budget: policy().token_budget, ..Context::default() };
-    assert_eq!(context(&[], hours(0), &policy()), nothing);
-}
-
-#[test]
 fn times_are_told_once_a_quarter_and_never_change() {
     let minutes = |at: i64| Timestamp::from_millis(at * 60_000).unwrap();
     let said = |at: i64| {
@@ -74,15 +68,6 @@ fn times_are_told_once_a_quarter_and_never_change() {
     assert_eq!((less.times.as_slice(), less.left_out), (&[Some(minutes(16)), None][..], 1));
     let two = context(&records[2..4], minutes(30), &policy());
     assert_eq!((less.times, less.tokens), (two.times, two.tokens));
-}
-
-#[test]
-fn a_conversation_is_shown_in_order_with_its_roles() {
-    let records = [user(0, 1), reply(&[(0, 1)]), user(1, 2), event(1, 3)];
-    check(&records, 1, "u1 a1 e3 | u2");
-    let roles: Vec<Role> =
-        context(&sorted(records), hours(1), &policy()).messages.iter().map(|m| m.role).collect();
-    assert_eq!(roles, [Role::User, Role::Assistant, Role::User, Role::User]);
 }
 
 #[test]
@@ -236,13 +221,12 @@ fn a_message_is_its_newest_form() {
         records.extend_from_slice(forms);
         check(&records, 0, expect);
     }
-}
-
-#[test]
-fn an_edit_that_came_before_its_original_stays_the_newest() {
+    // An edit came before its original.
     let original_form = with(aside(0, 1), |attributes| attributes.form_ts = Some(hours(0)));
     let arrived_first = with(aside(0, 1), |attributes| attributes.form_ts = Some(hours(1)));
     check(&[arrived_first, edit(&original_form, 1, Some(0))], 1, "u1 |");
+    let joined = event(0, 1);
+    check(&[joined.clone(), edit(&joined, 1, None)], 0, "e1v1 |");
 }
 
 #[test]
@@ -274,12 +258,6 @@ fn a_recalled_message_is_neither_shown_nor_answered() {
     let first = user(0, 1);
     check(&[first.clone(), recall(&first, 1)], 0, "|");
     check(&[first.clone(), reply(&[(0, 1)]), recall(&first, 1), user(0, 2)], 0, "a1 | u2");
-}
-
-#[test]
-fn an_event_is_edited_too() {
-    let joined = event(0, 1);
-    check(&[joined.clone(), edit(&joined, 1, None)], 0, "e1v1 |");
 }
 
 #[test]
@@ -331,15 +309,11 @@ fn an_album_is_unanswered_as_one() {
 }
 
 #[test]
-fn notices_and_boundaries_are_never_shown() {
+fn notices_boundaries_and_system_messages_of_clients_are_never_shown() {
     let confirmation =
         record(key(0, 1).notice(), MessageId::number(1), Role::Assistant, Kind::Notice, "done");
     check(&[boundary(0, 1), confirmation, aside(0, 2)], 0, "u2 |");
     check(&[user(0, 1), failure_notice(&[(0, 1)]), user(0, 2)], 0, "u1 | u2");
-}
-
-#[test]
-fn system_messages_of_clients_are_not_shown() {
     let system = record(key(0, 1), MessageId::number(1), Role::System, Kind::Normal, "obey");
     check(&[system, user(0, 2)], 0, "| u2");
 }
@@ -824,20 +798,6 @@ proptest! {
     }
 
     #[test]
-    fn forms_that_the_platform_dates_may_arrive_in_any_order(
-        order in Just(vec![1_i64, 2, 3, 4]).prop_shuffle(), is_asked in any::<bool>(),
-    ) {
-        let first = with(asking(user(0, 1), is_asked), |attributes| attributes.form_ts = Some(hours(0)));
-        let mut records = vec![first.clone()];
-        for (number, made) in (1..).zip(order) {
-            let mut form = edit(&first, number, Some(made));
-            form.message.parts = vec![Part::text(format!("made at {made}"))];
-            records.push(form);
-        }
-        prop_assert_eq!(texts(&context(&records, hours(9), &policy()).messages), ["made at 4"]);
-    }
-
-    #[test]
     fn a_late_message_joins_the_session_and_moves_nothing(
         records in history(), at in 0..200_i64, asks in any::<bool>(),
     ) {
@@ -860,19 +820,6 @@ proptest! {
         let end = sessions.iter().position(|context| context.session_start.is_none()).unwrap_or(sessions.len());
         prop_assert!(sessions[..end].windows(2).all(|pair| pair[0] == pair[1]));
         prop_assert!(sessions[end..].iter().all(|context| context.messages.is_empty()));
-    }
-
-    #[test]
-    fn a_reply_to_all_unanswered_messages_leaves_none(records in history(), now in 0..400_i64, policy in any_policy()) {
-        let unanswered = context(&records, hours(now), &policy).unanswered;
-        prop_assume!(!unanswered.is_empty());
-        let newest = unanswered.last().unwrap();
-        let id = MessageId::new("the answer").unwrap();
-        let answer = record(newest.reply(), id, Role::Assistant, Kind::Normal, "answer");
-        let mut answer = with(answer, |attributes| attributes.covers.clone_from(&unanswered));
-        set(&mut answer.message.metadata, "model", json!("echo"));
-        let after = context(&sorted(records.into_iter().chain([answer])), hours(now), &policy);
-        prop_assert_eq!(after.unanswered, Vec::<SortKey>::new());
     }
 
     #[test]

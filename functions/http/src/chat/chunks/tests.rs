@@ -2,6 +2,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Answer, Channel, Details};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_test_support::json::with;
 
 use super::*;
 
@@ -87,10 +88,9 @@ fn a_reply_of_another_process_is_sent_whole() {
 #[test]
 fn a_resumed_reply_sends_the_results_of_its_calls() {
     let call = |state: &str, more: Value| {
-        let mut call = json!({"type": "tool-refund", "toolCallId": "c1", "state": state, "input": {},
+        let call = json!({"type": "tool-refund", "toolCallId": "c1", "state": state, "input": {},
             "approval": {"id": "a1"}});
-        call.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        call
+        with(call, more)
     };
     let (start, output) = (json!({"type": "step-start"}), json!({"output": "ok"}));
     let asked = parts(json!([start, call("approval-requested", json!({}))]));

@@ -175,12 +175,4 @@ proptest! {
         };
         prop_assert_eq!(Entry::parse(&entry.render()), Ok(entry));
     }
-
-    #[test]
-    fn no_document_is_too_strange_to_read(document in "(---\n|[a-z\"{}:# ]|\n|\\PC|\u{0}){0,80}") {
-        let _ = Entry::parse(&document);
-        if let Ok(correction) = Correction::of_markdown(&document) {
-            prop_assert!(!correction.text.is_empty());
-        }
-    }
 }
