@@ -19,8 +19,9 @@ use serde_json::json;
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of};
 use crate::faults::{Faults, Plan};
+use crate::turns::assert_has;
 use crate::updates::{Update, group, private};
-use crate::world::{LEASE, World};
+use crate::world::{LEASE, World, at_each_request};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -34,8 +35,13 @@ fn with_photo(update: Update, file: &str) -> Update {
     update.with("photo", json!([size("thumb", 90, 900), size(file, 1280, 73_212)]))
 }
 
+/// Ada sends a document, whose size Telegram tells unless it is 0.
 fn document(id: i64, name: &str, media_type: &str, bytes: u64) -> Update {
-    let document = json!({"file_id": name, "file_unique_id": name, "file_name": name, "mime_type": media_type, "file_size": bytes});
+    let mut document =
+        json!({"file_id": name, "file_unique_id": name, "file_name": name, "mime_type": media_type});
+    if bytes > 0 {
+        document["file_size"] = bytes.into();
+    }
     private(42, id, "").without("text").with("document", document)
 }
 
@@ -133,15 +139,12 @@ async fn unsupported_images_are_named_to_the_model_and_reported_to_the_user_once
     let request = app.last_request();
     assert_eq!(texts_of(&request, "assistant"), [format!("You said: {told}")]);
     assert!(lines_said(&request).contains(&told.to_owned()), "the earlier file is not described as before");
-    let second = app.sent_texts().pop().unwrap();
-    assert!(
-        second.ends_with("Not seen: beans.pdf, 1.2 MB (files of this kind cannot be opened here)."),
-        "{second}"
-    );
+    let second = app.last_sent().text;
+    assert_has(&second, &["Not seen: beans.pdf, 1.2 MB (files of this kind cannot be opened here)."]);
     // An animated sticker is described by its emoji.
     let sticker = json!({"file_id": "s", "file_unique_id": "s", "emoji": "👌", "is_animated": true});
     say(&app, private(42, 3, "").without("text").with("sticker", sticker)).await;
-    assert!(!app.sent_texts().pop().unwrap().contains("Not seen"));
+    assert!(!app.last_sent().text.contains("Not seen"));
     assert_eq!(app.telegram_api().statuses("getFile"), [0; 0]);
     assert_eq!(kept(&app).await, []);
     app.finish().await;
@@ -168,14 +171,8 @@ async fn large_missing_and_invalid_images_are_not_fetched_again() {
         ("gone.png", 0, "gone.png (it can no longer be fetched)"),
     ];
     for (id, (name, bytes, wanted)) in (1..).zip(cases) {
-        let mut update = document(id, name, "image/png", bytes);
-        if bytes == 0 {
-            let file =
-                json!({"file_id": name, "file_unique_id": name, "file_name": name, "mime_type": "image/png"});
-            update = update.with("document", file);
-        }
-        say(&app, update).await;
-        let reply = app.sent_texts().pop().unwrap();
+        say(&app, document(id, name, "image/png", bytes)).await;
+        let reply = app.last_sent().text;
         assert!(reply.contains("Not seen: ") && reply.contains(wanted), "{name}: {reply}");
         let request = app.last_request();
         assert!(last_user_line(&request).contains("; not shown to you: it "), "{name}");
@@ -184,13 +181,11 @@ async fn large_missing_and_invalid_images_are_not_fetched_again() {
     assert_eq!(telegram.statuses("getFile"), [200, 400, 200, 200, 400]);
     let kept = kept(&app).await;
     assert_eq!(kept.len(), 5);
-    assert!(
-        kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)),
-        "more is stored than why the images are not shown"
-    );
+    // No more is stored than why they are not shown.
+    assert!(kept.iter().all(|(_, bytes)| bytes.starts_with(br#"{"unseen":""#)));
     say(&app, private(42, 20, "anything else?")).await;
     assert_eq!(telegram.statuses("getFile").len(), 5);
-    assert!(!app.sent_texts().pop().unwrap().contains("Not seen"));
+    assert!(!app.last_sent().text.contains("Not seen"));
     app.finish().await;
 }
 
@@ -200,11 +195,7 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     let telegram = app.telegram_api();
     telegram.fail_files(2, 502);
     say(&app, photo(1, "later")).await;
-    assert!(
-        app.sent_texts()[0].ends_with("Not seen: photo, 73 KB (it could not be fetched)."),
-        "{:?}",
-        app.sent_texts()
-    );
+    assert_has(&app.sent_texts()[0], &["Not seen: photo, 73 KB (it could not be fetched)."]);
     assert_eq!(kept(&app).await, []);
     say(&app, private(42, 2, "and now?")).await;
     assert_eq!(images_of(&app.last_request()), [picture("later")]);
@@ -283,13 +274,8 @@ async fn in_a_group_images_of_others_are_shown_and_failures_of_the_asker_s_are_r
 #[tokio::test]
 async fn images_count_in_the_budget_and_a_summary_names_them() {
     // Room for three images at once, and for little more.
-    let app = TestApp::builder()
-        .telegram()
-        .model()
-        .set("CONTEXT_WINDOW", "9700")
-        .set("KEEP_RECENT", "2")
-        .start()
-        .await;
+    let app = TestApp::builder().set("CONTEXT_WINDOW", "9700").set("KEEP_RECENT", "2");
+    let app = app.telegram().model().start().await;
     for id in 1..=3 {
         say(&app, photo(id, &format!("p{id}"))).await;
     }
@@ -359,30 +345,18 @@ impl Bench {
 /// The run of a turn with a photo, stopped before each of its requests to a store, and gone on with by another.
 #[tokio::test]
 async fn a_run_that_dies_anywhere_leaves_one_image_and_one_answer() {
-    let whole = {
-        let (bench, faults) = (Bench::new().await, Faults::default());
-        let from = bench.append(1, "f").await;
-        bench.run(&faults, &from).await.unwrap();
-        faults.requests()
-    };
-    assert!(whole > 5, "{whole}");
-    for stop in 1..=whole {
+    let requests = at_each_request(&[Plan::Before], async |faults, what| {
         let bench = Bench::new().await;
         let from = bench.append(1, "f").await;
-        let faults = Faults::new(Plan::Before(stop));
-        drop(bench.run(&faults, &from).await);
-        assert!(faults.requests() >= stop, "the run was not stopped before request {stop}");
+        drop(bench.run(faults, &from).await);
         bench.world.clock.advance(LEASE + Duration::from_secs(1));
         bench.run(&Faults::default(), &from).await.unwrap();
-        assert_eq!(bench.world.records().await.len(), 2, "stopped before {stop}");
-        assert_eq!(bench.world.objects("media/").await.len(), 1, "stopped before {stop}");
-        assert_eq!(
-            images_of(bench.world.model().requests().last().unwrap()),
-            [picture("f")],
-            "stopped before {stop}"
-        );
-        assert!((1..=2).contains(&bench.telegram.statuses("file").len()), "stopped before {stop}");
-    }
+        assert_eq!(bench.world.records().await.len(), 2, "{what}");
+        assert_eq!(bench.world.objects("media/").await.len(), 1, "{what}");
+        assert_eq!(images_of(bench.world.model().requests().last().unwrap()), [picture("f")], "{what}");
+        assert!((1..=2).contains(&bench.telegram.statuses("file").len()), "{what}");
+    });
+    assert!(requests.await > 5);
 }
 
 /// An image that cannot be stored is shown all the same, and fetched again by the next turn.

@@ -15,9 +15,10 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, a_while, chat_path};
-use crate::faults::{Faults, Plan};
+use crate::faults::Plan;
+use crate::turns::assert_has;
 use crate::updates::{START, private};
-use crate::world::{self, A_LIFE, World, archive_everything};
+use crate::world::{self, A_LIFE, World, archive_everything, at_each_request};
 
 const CHAT: &str = "telegram:chat:42";
 /// The bot's user id; [`telegram_api`](annals_test_support::telegram_api)'s.
@@ -68,6 +69,10 @@ async fn lines(history: &History, chat: &str) -> Vec<String> {
     crate::app::lines(&listed(history, chat).await)
 }
 
+fn jsonl<'a>(messages: impl IntoIterator<Item = &'a Value>) -> String {
+    messages.into_iter().map(Value::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// Everything that is stored of a chat beside what a claim counts.
 async fn stored(history: &History, chat: &str) -> String {
     let chat = chat.parse().unwrap();
@@ -86,26 +91,22 @@ fn with(mut message: Value, fields: Value) -> Value {
 }
 
 fn bot_chat(messages: &[Value]) -> String {
-    serde_json::to_string_pretty(
-        &json!({"name": "Annals", "type": "bot_chat", "id": BOT, "messages": messages}),
-    )
-    .unwrap()
+    format!("{:#}", json!({"name": "Annals", "type": "bot_chat", "id": BOT, "messages": messages}))
 }
 
 /// Years ago.
 const THEN: i64 = 1_600_000_000;
 
 fn old_talk() -> Vec<Value> {
+    let edited = (THEN + 90).to_string();
+    let cat = json!({"photo": "photos/cat.jpg", "edited_unixtime": edited, "reply_to_message_id": 2});
     vec![
         said(1, THEN, 42, "/start"),
         with(
             said(2, THEN + 1, BOT, ""),
             json!({"text": ["Hello ", {"type": "bold", "text": "Ada 🎉"}, "!"]}),
         ),
-        with(
-            said(3, THEN + 60, 42, "my cat"),
-            json!({"photo": "photos/cat.jpg", "edited_unixtime": (THEN + 90).to_string(), "reply_to_message_id": 2}),
-        ),
+        with(said(3, THEN + 60, 42, "my cat"), cat),
         with(said(4, THEN + 61, 42, ""), json!({"file": "voice.ogg", "media_type": "voice_message"})),
         json!({"id": 5, "type": "service", "date_unixtime": (THEN + 62).to_string(), "actor": "Ada", "actor_id": "user42",
             "action": "pin_message", "message_id": 2, "text": ""}),
@@ -129,11 +130,8 @@ async fn an_export_twice_is_one_history_that_nobody_answers_and_nobody_loses() {
     let history = &app.open_history();
     let export = bot_chat(&old_talk());
     let first = imported(history, &export, &options(None)).await;
-    assert_eq!(
-        first,
-        "telegram:chat:42  Annals: 6 stored, 0 there already\n\
-         left out: 1 message that Telegram Desktop could not export\n"
-    );
+    let left_out = "left out: 1 message that Telegram Desktop could not export";
+    assert_eq!(first, format!("telegram:chat:42  Annals: 6 stored, 0 there already\n{left_out}\n"));
     assert_eq!(app.lines(CHAT).await, OLD_TALK);
     let messages = app.history(CHAT).await;
     assert_eq!(messages[2]["metadata"]["replyTo"]["text"], "Hello Ada 🎉!");
@@ -209,36 +207,27 @@ async fn an_import_skips_messages_that_came_by_the_webhook_and_their_replies() {
 
 #[tokio::test]
 async fn an_import_that_breaks_off_anywhere_goes_on() {
-    let whole = World::new().await;
-    let talk = bot_chat(&old_talk());
-    let export = file(whole.folder(), "result.json", &talk);
-    let (history, counted) = whole.counted();
-    imported(&history, &talk, &options(None)).await;
-    let requests = counted.take();
-    let wanted = lines(&history, CHAT).await;
-    assert_eq!(wanted, OLD_TALK);
-    let mut broken_off = 0;
-    for request in 1..=requests {
+    let (talk, dir, mut broken_off) = (bot_chat(&old_talk()), tempfile::tempdir().unwrap(), 0);
+    let export = file(dir.path(), "result.json", &talk);
+    let requests = at_each_request(&[Plan::Lost], async |faults, what| {
         let world = World::new().await;
-        let broken = world.history_with(Faults::new(Plan::Lost(request)));
+        let broken = world.history_with(faults.clone());
         let failed = import(&broken, std::slice::from_ref(&export), &options(None), &mut Vec::new()).await;
         if let Err(error) = failed {
             let error = format!("{error:#}");
-            assert!(
-                error.starts_with("telegram:chat:42 is not imported whole"),
-                "request {request}: {error}"
-            );
+            assert!(error.starts_with("telegram:chat:42 is not imported whole"), "{what}: {error}");
             broken_off += 1;
         }
         let history = &world.history;
         // What has died may have the chat for a moment.
         world.clock.advance(Duration::from_mins(2));
         imported(history, &talk, &options(None)).await;
-        assert_eq!(lines(history, CHAT).await, wanted, "request {request}");
+        assert_eq!(lines(history, CHAT).await, OLD_TALK, "{what}");
         let head = history.head(&CHAT.parse().unwrap()).await.unwrap();
         let from = Timestamp::from_secs(THEN - 48 * 3600);
-        assert_eq!(head.context_from.unwrap().ts(), from, "request {request}: the next turn reads no years");
-    }
+        assert_eq!(head.context_from.unwrap().ts(), from, "{what}: the next turn reads no years");
+    })
+    .await;
     assert!(broken_off >= 4, "{broken_off} of {requests}");
 }
 
@@ -291,14 +280,11 @@ async fn an_accounts_export_has_each_chat_under_the_bots_own_id_and_no_strangers
          left out: 1 chat with another bot\n\
          left out: 2 private chats that the bot is no part of (--chat imports one all the same)\n"
     );
-    assert_eq!(
-        lines(history, "telegram:chat:-1000000000088").await,
-        ["before-5 user: before", "1 user: general"]
-    );
-    assert_eq!(
-        lines(history, "telegram:chat:-1000000000088:topic:10").await,
-        ["10 user event: [Ada: topic created: Beans]", "11 user: in the topic", "12 user: answer"]
-    );
+    let general = lines(history, "telegram:chat:-1000000000088").await;
+    assert_eq!(general, ["before-5 user: before", "1 user: general"]);
+    let topic = lines(history, "telegram:chat:-1000000000088:topic:10").await;
+    let created = "10 user event: [Ada: topic created: Beans]";
+    assert_eq!(topic, [created, "11 user: in the topic", "12 user: answer"]);
     assert_eq!(listed(history, "telegram:chat:-1000000000099").await[0]["metadata"]["chatType"], "channel");
 
     // One of them alone.
@@ -317,7 +303,7 @@ async fn an_export_of_annals_is_imported_unchanged() {
     app.handle(private(42, 3, "/help").command()).await;
     let (exported, lines) = (app.history(CHAT).await, app.lines(CHAT).await);
     assert!(lines.len() > 7 && lines.iter().any(|line| line.contains("boundary")), "{lines:?}");
-    let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let jsonl = jsonl(&exported);
 
     // Where it is from, nothing changes.
     let own = &app.open_history();
@@ -334,34 +320,35 @@ async fn an_export_of_annals_is_imported_unchanged() {
     app.finish().await;
 }
 
-/// A caller that gives no time repeats a message by its id alone.
+/// A caller that gives no time repeats a message by its id alone. An export does not tell which messages a reply covers.
 #[tokio::test]
-async fn an_imported_message_of_the_api_is_not_stored_again() {
+async fn an_imported_message_of_the_api_is_not_stored_or_answered_again() {
     let first = TestApp::start().await;
     let say = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
-    first.post("/v1/chats/c1/messages", APP_KEY, &say("m1", "hello")).await;
+    first.say("c1", &say("m1", "helo")).await;
     first.post("/v1/messages", APP_KEY, &say("m2", "hi")).await;
     first.idle().await;
     let chats = ["http:chat:app:c1", "agent:annals:user:app/ada"];
-    let mut exported = Vec::new();
-    for chat in chats {
-        exported.extend(first.history(chat).await.iter().map(Value::to_string));
-    }
-    let jsonl = exported.join("\n");
+    let exported = [first.history(chats[0]).await, first.history(chats[1]).await].concat();
     first.finish().await;
 
     let app = TestApp::start().await;
-    imported(&app.open_history(), &jsonl, &options(None)).await;
+    imported(&app.open_history(), &jsonl(&exported), &options(None)).await;
     app.clock().advance(Duration::from_hours(1));
-    for (path, message) in [("/v1/chats/c1/messages", say("m1", "hello")), ("/v1/messages", say("m2", "hi"))]
-    {
-        let again = app.post(path, APP_KEY, &message).await;
-        assert_eq!(again.body["duplicate"], true, "{}", again.body);
-    }
-    app.idle().await;
+    let again = app.post("/v1/messages", APP_KEY, &say("m2", "hi")).await;
+    assert_eq!(again.body["duplicate"], true, "{}", again.body);
+    let again = app.ask("c1", APP_KEY, &say("m1", "helo")).await;
+    assert_eq!((&again.body["duplicate"], again.reply_text()), (&json!(true), "You said: helo".into()));
     for chat in chats {
         assert_eq!(app.history(chat).await.len(), 2, "{chat}");
     }
+    let edited = app.post("/v1/chats/c1/messages", APP_KEY, &say("m1", "hello")).await;
+    assert_eq!((edited.status.as_u16(), &edited.body["revision"]), (202, &json!(1)));
+    app.idle().await;
+    let lines = ["m1 user: helo", "m1@1 user revision: hello", "m1/reply assistant: You said: helo"];
+    assert_eq!(app.lines(chats[0]).await, lines);
+    let context = app.get(&chat_path(chats[0], "context")).await;
+    assert_eq!((&context["unanswered"], &context["pendingTurn"]), (&json!(0), &Value::Null));
     app.finish().await;
 }
 
@@ -381,11 +368,11 @@ async fn people_of_the_api_are_imported_as_their_keys_name_them() {
     first.idle().await;
     let mut exported = Vec::new();
     for chat in chats {
-        exported.extend(first.history(chat).await.iter().map(Value::to_string));
+        exported.extend(first.history(chat).await);
     }
 
     let app = TestApp::start().await;
-    imported(&app.open_history(), &exported.join("\n"), &options(None)).await;
+    imported(&app.open_history(), &jsonl(&exported), &options(None)).await;
     for chat in chats {
         let [native, of_import] = [first.records(chat).await, app.records(chat).await].map(|records| {
             let person = |record: Record| (record.key, record.person);
@@ -409,32 +396,8 @@ async fn people_of_the_api_are_imported_as_their_keys_name_them() {
 
     // Without the keys nobody is named wrongly.
     let unknown = Options { admin_keys: None, ..options(None) };
-    let error = refused(&app.open_history(), "talk", &exported[0], &unknown).await;
+    let error = refused(&app.open_history(), "talk", &exported[0].to_string(), &unknown).await;
     assert!(error.contains("talk, line 1: it is of the API key \"ops\": set HTTP_API_KEYS"), "{error}");
-    app.finish().await;
-}
-
-/// An export does not tell which messages a reply covers.
-#[tokio::test]
-async fn an_imported_reply_answers_the_message_that_it_follows() {
-    let say = |text: &str| json!({"userId": "ada", "messageId": "m1", "text": text});
-    let first = TestApp::start().await;
-    first.say("c1", &say("helo")).await;
-    let exported: Vec<String> =
-        first.history("http:chat:app:c1").await.iter().map(Value::to_string).collect();
-    first.finish().await;
-
-    let app = TestApp::start().await;
-    imported(&app.open_history(), &exported.join("\n"), &options(None)).await;
-    let again = app.ask("c1", APP_KEY, &say("helo")).await;
-    assert_eq!((&again.body["duplicate"], again.reply_text()), (&json!(true), "You said: helo".into()));
-    let edited = app.post("/v1/chats/c1/messages", APP_KEY, &say("hello")).await;
-    assert_eq!((edited.status.as_u16(), &edited.body["revision"]), (202, &json!(1)));
-    app.idle().await;
-    let lines = ["m1 user: helo", "m1@1 user revision: hello", "m1/reply assistant: You said: helo"];
-    assert_eq!(app.lines("http:chat:app:c1").await, lines);
-    let context = app.get(&chat_path("http:chat:app:c1", "context")).await;
-    assert_eq!((&context["unanswered"], &context["pendingTurn"]), (&json!(0), &Value::Null));
     app.finish().await;
 }
 
@@ -464,8 +427,7 @@ async fn a_first_message_that_was_sent_again_is_imported_at_its_later_place() {
     from.history.append_again(&again, &opening.key(), 1).await.unwrap();
 
     let exported = listed(&from.history, &from.chat.to_string()).await;
-    let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
-    imported(&to.history, &jsonl, &options(None)).await;
+    imported(&to.history, &jsonl(&exported), &options(None)).await;
     let keys = async |world: &World| -> Vec<SortKey> {
         world.records().await.into_iter().map(|record| record.key).collect()
     };
@@ -483,12 +445,8 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
 {"id":"c","role":"user","parts":[{"type":"text","text":"three"}]}
 "#;
     let error = refused(history, "talk.jsonl", talk, &options(None)).await;
-    assert!(
-        error.ends_with(
-            "talk.jsonl, line 1: it names no chat: say which with --chat, such as http:chat:dev:hello"
-        ),
-        "{error}"
-    );
+    let why = "talk.jsonl, line 1: it names no chat: say which with --chat, such as http:chat:dev:hello";
+    assert!(error.ends_with(why), "{error}");
     let chat = "http:chat:dev:talk";
     for _ in 0..2 {
         let told = imported(history, talk, &options(Some(chat))).await;
@@ -500,60 +458,43 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
             messages.iter().map(|message| message["metadata"]["ts"].as_i64().unwrap()).collect();
         assert_eq!(times, [1_704_067_200_000, 1_704_067_200_001, 1_704_067_200_002]);
     }
+    let bad = |fields: Value| with(json!({"id": "d", "role": "user", "parts": []}), fields).to_string();
+    let of = |metadata: Value| bad(json!({ "metadata": metadata }));
+    let annals =
+        json!({"ts": "x", "chatKey": "http:chat:dev:c", "kind": "normal", "userId": "ada", "messageId": "d"});
+    let (no_parts, invalid) = (r#"{"id":"d","role":"user"}"#, "is invalid: give milliseconds");
+    let no_message = "it is no UIMessage: {id, role, parts}: missing field `parts` at column 24";
+    let since = "since 1970, or a time in UTC such as 2026-01-31T12:00:00Z";
     for (bad, why) in [
+        (no_parts.to_owned(), no_message),
+        (bad(json!({"parts": ["x"]})), "it is no UIMessage"),
+        (bad(json!({"id": ""})), "it has no id"),
+        (of(json!({"chatKey": "nowhere"})), "its chatKey names no chat"),
+        (of(json!({"ts": -5})), &format!("its ts {invalid} {since}")),
         (
-            r#"{"id":"d","role":"user"}"#,
-            "it is no UIMessage: {id, role, parts}: missing field `parts` at column 24",
+            bad(json!({"metadata": {"createdAt": null}, "createdAt": "yesterday"})),
+            &format!("its createdAt {invalid}"),
         ),
-        (r#"{"id":"d","role":"user","parts":["x"]}"#, "it is no UIMessage"),
-        (r#"{"id":"","role":"user","parts":[]}"#, "it has no id"),
+        (of(annals), &format!("its ts {invalid}")),
+        (of(json!({"ts": 1_704_067_200})), "its ts is in 1970-01-20: give milliseconds"),
         (
-            r#"{"id":"d","role":"user","parts":[],"metadata":{"chatKey":"nowhere"}}"#,
-            "its chatKey names no chat",
-        ),
-        (
-            r#"{"id":"d","role":"user","parts":[],"metadata":{"ts":-5}}"#,
-            "its ts is invalid: give milliseconds since 1970, or a time in UTC such as 2026-01-31T12:00:00Z",
-        ),
-        (
-            r#"{"id":"d","role":"user","parts":[],"metadata":{"createdAt":null},"createdAt":"yesterday"}"#,
-            "its createdAt is invalid: give milliseconds",
-        ),
-        (
-            r#"{"id":"d","role":"user","parts":[],"metadata":{"ts":"x","chatKey":"http:chat:dev:c","kind":"normal","userId":"ada","messageId":"d"}}"#,
-            "its ts is invalid: give milliseconds",
-        ),
-        (
-            r#"{"id":"d","role":"user","parts":[],"metadata":{"ts":1704067200}}"#,
-            "its ts is in 1970-01-20: give milliseconds",
-        ),
-        (
-            r#"{"id":"d","role":"user","parts":[],"createdAt":"2127-01-01T00:00:00Z"}"#,
+            bad(json!({"createdAt": "2127-01-01T00:00:00Z"})),
             "its createdAt is in 2127-01-01: give milliseconds",
         ),
-        ("{", "it is no UIMessage"),
+        ("{".into(), "it is no UIMessage"),
     ] {
-        let error =
-            refused(history, "bad.jsonl", &format!("{talk}{bad}\n"), &options(Some("http:chat:dev:other")))
-                .await;
+        let text = format!("{talk}{bad}\n");
+        let error = refused(history, "bad.jsonl", &text, &options(Some("http:chat:dev:other"))).await;
         assert!(error.contains(&format!("bad.jsonl, line 6: {why}")), "{error}");
     }
-    assert_eq!(
-        lines(history, "http:chat:dev:other").await,
-        [""; 0],
-        "what is bad anywhere is stored nowhere"
-    );
+    // What is bad anywhere is stored nowhere.
+    assert_eq!(lines(history, "http:chat:dev:other").await, [""; 0]);
     let error = refused(history, "result.json", r#"{"some": "JSON"}"#, &options(None)).await;
     assert!(error.contains("result.json: it is neither an export of Telegram Desktop"), "{error}");
     let old = json!({"name": "x", "type": "private_group", "id": 1, "messages": [{"id": 3, "type": "message", "text": "x"}]});
     let error = refused(history, "result.json", &old.to_string(), &options(None)).await;
-    assert!(
-        error.ends_with(
-            "result.json: message 3 of \"x\" (1 in its list): it has no date_unixtime: export it again with a Telegram \
-             Desktop of 2022 or later"
-        ),
-        "{error}"
-    );
+    let why = "message 3 of \"x\" (1 in its list): it has no date_unixtime: export it again with a Telegram Desktop of 2022";
+    assert!(error.contains(why), "{error}");
 }
 
 /// The format of a file is known by its beginning, and an error names it.
@@ -572,31 +513,19 @@ async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
     }
     let telegram = |fields: &str| format!("{{\n \"name\": \"x\",\n \"type\": \"bot_chat\",\n {fields}\n}}");
     let good = r#"{"id":"a","role":"user","parts":[]}"#;
+    let no_message = "it is no UIMessage: {id, role, parts}";
+    let not_telegram = "bad: it is no export of Telegram Desktop, though it looks like one: ";
+    let neither = "bad: it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK";
     for (text, why) in [
-        (
-            r#"[{"id":"a","role":"user","parts":[]},{"id":"b"}]"#.to_owned(),
-            "bad, message 2: it is no UIMessage: {id, role, parts}",
-        ),
+        (format!(r#"[{good},{{"id":"b"}}]"#), &*format!("bad, message 2: {no_message}")),
         ("[{\"id\":\n".into(), "bad ends early, in line 2: it is only a part of the file"),
         ("[{\"id\"}]".into(), "bad is no JSON: expected `:` at line 1 column 7"),
-        (
-            format!("{{\"id\":\"a\",\"role\":\"us\n{good}\n"),
-            "bad, line 1: it is no UIMessage: {id, role, parts}: ",
-        ),
-        (
-            r#"{"id":"a","role":"user"}"#.into(),
-            "bad, line 1: it is no UIMessage: {id, role, parts}: missing field",
-        ),
-        (
-            telegram("\"id\": \"seven\", \"messages\": []"),
-            "bad: it is no export of Telegram Desktop, though it looks like one: ",
-        ),
+        (format!("{{\"id\":\"a\",\"role\":\"us\n{good}\n"), &format!("bad, line 1: {no_message}: ")),
+        (r#"{"id":"a","role":"user"}"#.into(), &format!("bad, line 1: {no_message}: missing field")),
+        (telegram("\"id\": \"seven\", \"messages\": []"), not_telegram),
         (telegram("\"id\": 7, \"messages\": ["), "bad: it is no JSON: "),
         (" \n".into(), "bad is empty"),
-        (
-            "hello\n".into(),
-            "bad: it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK",
-        ),
+        ("hello\n".into(), neither),
     ] {
         let error = refused(history, "bad", &text, &options(Some("http:chat:dev:other"))).await;
         assert!(error.contains(why), "{text}: {error}");
@@ -621,21 +550,18 @@ async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
             .to_string()
     };
     let (helper, other) = (with_bot("Helper Bot", BOT), with_bot("Other Bot", 888));
+    let both = account(&[&helper, &other]);
+    let names = format!("--bot USER_ID. Those it talks to are {BOT} \"Helper Bot\", 888 \"Other Bot\"");
+    let of_group =
+        "it is a group, in which the bot's messages are the assistant's: say who the bot is, with --bot";
     let refusals = [
-        (
-            account(&[&helper, &other]),
-            format!("--bot USER_ID. Those it talks to are {BOT} \"Helper Bot\", 888 \"Other Bot\""),
-        ),
-        (account(&[&friend, &group]), "say who the bot is, with --bot USER_ID".into()),
-        (
-            group.to_string(),
-            "it is a group, in which the bot's messages are the assistant's: say who the bot is, with --bot"
-                .into(),
-        ),
+        (&both, &*names),
+        (&account(&[&friend, &group]), "say who the bot is, with --bot USER_ID"),
+        (&group.to_string(), of_group),
     ];
-    for (text, why) in &refusals {
+    for (text, why) in refusals {
         let error = refused(history, "result.json", text, &nobody(None)).await;
-        assert!(error.contains(why.as_str()), "{error}");
+        assert!(error.contains(why), "{error}");
     }
     for chat in [CHAT, "telegram:chat:-77"] {
         assert_eq!(lines(history, chat).await, [""; 0]);
@@ -647,11 +573,9 @@ async fn without_knowing_the_bot_nothing_is_stored_that_could_be_of_several() {
     imported(history, &bot_chat(&old_talk()), &nobody(None)).await;
     assert_eq!(lines(history, CHAT).await, OLD_TALK);
 
-    let told = imported(history, &refusals[0].0, &options(None)).await;
-    assert_eq!(
-        told,
-        "telegram:chat:42  Helper Bot: 0 stored, 1 there already\nleft out: 1 chat with another bot\n"
-    );
+    let told = imported(history, &both, &options(None)).await;
+    let there = "telegram:chat:42  Helper Bot: 0 stored, 1 there already";
+    assert_eq!(told, format!("{there}\nleft out: 1 chat with another bot\n"));
 }
 
 #[tokio::test]
@@ -670,17 +594,15 @@ async fn media_that_were_not_exported_are_called_what_they_are() {
         medium(6, "this one", json!({"reply_to_message_id": 1})),
     ];
     imported(history, &bot_chat(&talk), &options(None)).await;
-    assert_eq!(
-        lines(history, CHAT).await,
-        [
-            "1 user: [photo]",
-            "2 user: [voice message, 0:12]",
-            "3 user: look\n[video file, 1:15]",
-            "4 user: [file: plan.pdf]",
-            "5 user: [sticker 🐱]",
-            "6 user: this one",
-        ]
-    );
+    let wanted = [
+        "1 user: [photo]",
+        "2 user: [voice message, 0:12]",
+        "3 user: look\n[video file, 1:15]",
+        "4 user: [file: plan.pdf]",
+        "5 user: [sticker 🐱]",
+        "6 user: this one",
+    ];
+    assert_eq!(lines(history, CHAT).await, wanted);
     assert_eq!(listed(history, CHAT).await[5]["metadata"]["replyTo"]["text"], "[photo]");
 }
 
@@ -696,13 +618,11 @@ async fn replies_to_the_longest_id_are_imported_too() {
     }
     let exported = app.history(ROOM).await;
     assert_eq!(exported.len(), 6, "{exported:?}");
-    let jsonl = exported.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
     let world = World::new().await;
     let history = &world.history;
     for _ in 0..2 {
-        imported(history, &jsonl, &options(None)).await;
-        let back = listed(history, ROOM).await;
-        assert_eq!(crate::app::lines(&back), crate::app::lines(&exported));
+        imported(history, &jsonl(&exported), &options(None)).await;
+        assert_eq!(lines(history, ROOM).await, crate::app::lines(&exported));
     }
     // Where nothing is said there is nothing to import.
     assert_eq!(imported(history, "[]", &options(None)).await, "There is nothing to import.\n");
@@ -727,10 +647,7 @@ async fn a_value_nested_too_deeply_becomes_text_and_is_archived() {
         world.expire(&record).await;
     }
     let [kept] = &listed(history, ROOM).await[..] else { panic!("one message") };
-    assert_eq!(
-        (&kept["parts"][0]["data"], &kept["metadata"]["x"]),
-        (&json!(deep.to_string()), &json!(deep.to_string()))
-    );
+    assert_eq!([&kept["parts"][0]["data"], &kept["metadata"]["x"]], [&deep.to_string(), &deep.to_string()]);
 }
 
 /// A file that was cut anywhere is recognized as a part, and nothing of it is stored.
@@ -764,8 +681,8 @@ async fn every_beginning_of_a_file_is_said_to_end_early() {
             std::fs::write(&path, part).unwrap();
             let mut out = Vec::new();
             let error = import(history, std::slice::from_ref(&path), &options, &mut out).await.unwrap_err();
-            let (error, expected) =
-                (format!("{error:#}"), if end == 0 { "part is empty" } else { "part ends early, in line " });
+            let expected = if end == 0 { "part is empty" } else { "part ends early, in line " };
+            let error = format!("{error:#}");
             assert!(error.contains(expected), "{error}: {}", String::from_utf8_lossy(part));
             cuts += 1;
         }
@@ -776,23 +693,21 @@ async fn every_beginning_of_a_file_is_said_to_end_early() {
     }
 }
 
+fn long_talk(count: u32) -> String {
+    let mut export = Vec::new();
+    exports::telegram(&mut export, count, START).unwrap();
+    String::from_utf8(export).unwrap()
+}
+
 /// A long talk, up to now: the first answer waits for no summary of it, and knows the newest messages.
 #[tokio::test]
 async fn after_a_long_import_the_first_answer_is_immediate() {
     const COUNT: u32 = 600;
-    let app = TestApp::builder()
-        .telegram()
-        .model()
-        .set("CONTEXT_WINDOW", "8000")
-        .set("KEEP_RECENT", "10")
-        .start()
-        .await;
+    let app = TestApp::builder().telegram().model().set("CONTEXT_WINDOW", "8000").set("KEEP_RECENT", "10");
+    let app = app.start().await;
     let view =
         from_table(&[("CONTEXT_WINDOW", "8000"), ("KEEP_RECENT", "10")], ViewConfig::from_env).unwrap();
-    let options = Options { view, ..options(None) };
-    let mut export = Vec::new();
-    exports::telegram(&mut export, COUNT, START).unwrap();
-    let export = String::from_utf8(export).unwrap();
+    let (options, export) = (Options { view, ..options(None) }, long_talk(COUNT));
     let history = &app.open_history();
     let told = imported(history, &export, &options).await;
     assert_eq!(told, format!("telegram:chat:42  Annals: {COUNT} stored, 0 there already\n"));
@@ -800,10 +715,7 @@ async fn after_a_long_import_the_first_answer_is_immediate() {
     app.handle(private(42, 1001, "and today?").at(60)).await;
     assert_eq!(app.model().count(), 1, "no summary and no capture before the answer");
     let request = app.last_request().to_string();
-    assert!(
-        request.contains(&format!("{COUNT}: ")) && request.contains(&format!("{}: ", COUNT - 9)),
-        "{request}"
-    );
+    assert_has(&request, &[&format!("{COUNT}: "), &format!("{}: ", COUNT - 9)]);
     assert!(!request.contains(&format!("{}: ", COUNT - 10)), "{request}");
     let messages = app.history(CHAT).await;
     let kinds = |kind: &str| messages.iter().filter(|message| message["metadata"]["kind"] == kind).count();
@@ -820,24 +732,6 @@ async fn after_a_long_import_the_first_answer_is_immediate() {
     assert_eq!(app.model().count(), 1);
     assert_eq!(app.history(CHAT).await, messages, "and nothing is lost in the archive");
     app.finish().await;
-}
-
-/// A message costs a fraction of a request, also if some of them came by the channel during the import.
-#[tokio::test]
-async fn messages_are_stored_together_and_each_once() {
-    const COUNT: u32 = 1000;
-    let world = World::new().await;
-    let (history, counted) = world.counted();
-    let mut export = Vec::new();
-    exports::telegram(&mut export, COUNT, START).unwrap();
-    let export = String::from_utf8(export).unwrap();
-    imported(&history, &export, &options(None)).await;
-    let requests = counted.take();
-    assert!(requests <= COUNT as usize / 50, "{requests} requests for {COUNT} messages");
-    let listed = listed(&history, CHAT).await;
-    assert_eq!(listed.len(), COUNT as usize);
-    let times = listed.iter().map(|message| message["metadata"]["ts"].as_i64().unwrap());
-    assert!(times.is_sorted());
 }
 
 /// A message may come by its channel after the import has read the history.
@@ -860,21 +754,25 @@ async fn of_messages_that_are_stored_together_one_may_be_there() {
     assert_eq!(texts, ["text 1", "text 2", "by the channel", "text 4", "text 5"]);
 }
 
-/// A search right after an import of many messages goes over all of them: they are archived at once.
+/// A message costs a fraction of a request. A search right after an import of many messages goes over all of them: they are
+/// archived at once.
 #[tokio::test]
-async fn a_long_history_is_searched_whole_as_soon_as_it_is_imported() {
+async fn a_long_history_is_stored_together_and_searched_whole_as_soon_as_it_is_imported() {
     let world = World::new().await;
+    let (history, requests) = world.counted();
     let start = world.clock.now().as_millis() - 20_000_000;
     let line = |at: i64| {
-        let text =
-            if at == 7 { "the oars are in the shed".to_owned() } else { format!("message number {at}") };
-        let message = json!({"id": format!("m{at}"), "role": "user", "parts": [{"type": "text", "text": text}],
-            "metadata": {"ts": start + at * 1000, "userId": "42", "chatKey": CHAT}});
-        message.to_string()
+        let text = if at == 7 { "the oars are in the shed".into() } else { format!("message number {at}") };
+        json!({"id": format!("m{at}"), "role": "user", "parts": [{"type": "text", "text": text}],
+            "metadata": {"ts": start + at * 1000, "userId": "42", "chatKey": CHAT}})
     };
-    let content: Vec<String> = (0..2_500).map(line).collect();
-    imported(&world.history, &content.join("\n"), &options(None)).await;
-    let (history, requests) = world.counted();
+    let talk: Vec<Value> = (0..2_500).map(line).collect();
+    imported(&history, &jsonl(&talk), &options(None)).await;
+    let cost = requests.take();
+    assert!(cost <= talk.len() / 40, "{cost} requests for {} messages and their segments", talk.len());
+    let listed = listed(&history, CHAT).await;
+    assert_eq!(listed.len(), talk.len());
+    assert!(listed.iter().map(|message| message["metadata"]["ts"].as_i64().unwrap()).is_sorted());
     let chat = CHAT.parse().unwrap();
     assert_eq!(history.segments(&chat).await.unwrap().len(), 3);
     requests.take();
@@ -882,7 +780,7 @@ async fn a_long_history_is_searched_whole_as_soon_as_it_is_imported() {
     assert_eq!((found.hits.len(), found.is_partial), (1, false));
     assert!(requests.take() <= 3 + 10);
     // A few messages wait for the compactor.
-    let few = content.iter().take(20).map(|line| line.replace(CHAT, "telegram:chat:43")).collect::<Vec<_>>();
-    imported(&world.history, &few.join("\n"), &options(None)).await;
+    let few = jsonl(&talk[..20]).replace(CHAT, "telegram:chat:43");
+    imported(&world.history, &few, &options(None)).await;
     assert_eq!(history.segments(&"telegram:chat:43".parse().unwrap()).await.unwrap(), []);
 }

@@ -13,10 +13,11 @@ use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp};
-use crate::faults::{Faults, Plan};
+use crate::faults::Plan;
+use crate::outside_tools::with_shop;
 use crate::people::http;
 use crate::updates::{Update, group, private};
-use crate::world::World;
+use crate::world::{World, at_each_request};
 
 /// Some hours into the day after the emulators' start, so that no day ends while a test runs.
 const MORNING: i64 = 6 * 3600;
@@ -208,12 +209,12 @@ async fn cost_is_limited_by_prices_and_admins_have_no_limit() {
     app.finish().await;
 }
 
-/// A reply that continues after an approval is finished, and counts what each form adds.
+/// A reply that continues after an approval is finished, and counts what each form adds; in the usage it is one reply.
 #[tokio::test]
-async fn a_continued_reply_counts_what_it_adds() {
+async fn a_continued_reply_counts_once_with_what_it_adds() {
     let shop = McpServer::start().await;
     let fields = json!({"tools": {"refund": {"approval": true}}});
-    let app = crate::outside_tools::with_shop(&shop, &fields).set("LIMITS", "person=1 tokens/day");
+    let app = with_shop(&shop, &fields).set("LIMITS", "person=1 tokens/day");
     let app = app.start().await;
     app.clock().advance(Duration::from_secs(MORNING.unsigned_abs()));
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
@@ -226,6 +227,11 @@ async fn a_continued_reply_counts_what_it_adds() {
     let last = history.iter().rfind(|message| message["metadata"]["messageId"] == "1/reply").unwrap();
     let (counted, _) = counted_by(&app, person("telegram-42")).await;
     assert!(counted > asked && counted == tokens_of(last), "{counted} {asked} {last}");
+    let row = app.get("/v1/usage?by=chat").await["rows"][0].take();
+    assert_eq!(
+        (&row["replies"], &row["inputTokens"]),
+        (&json!(1), &last["metadata"]["usage"]["inputTokens"])
+    );
     app.finish().await;
 }
 
@@ -234,35 +240,26 @@ async fn a_continued_reply_counts_what_it_adds() {
 async fn a_reply_counts_once_wherever_its_turn_is_cut_off() {
     const LIMITS: &[(&str, &str)] =
         &[("LIMITS", "person=100000 tokens/day,chat=100000 tokens/day"), ("DM_SCOPE", "chat")];
-    let mut requests = None;
-    let mut number = 0;
-    while requests.is_none_or(|requests| number <= requests) {
-        for is_stop in [true, false] {
-            let world = World::hosted(LIMITS).await;
-            let plan = if is_stop { Plan::Before(number) } else { Plan::Lost(number) };
-            let faults = Faults::new(if number == 0 { Plan::None } else { plan });
-            // The world starts shortly before midnight.
-            let from = world.hear(3600, "hello", true).await;
-            let run = world.start(world.agent_with(faults.clone()), &from);
-            // A program that has died is heard of no more.
-            let ended = tokio::time::timeout(Duration::from_secs(5), run).await;
-            requests = requests.or(Some(faults.requests()));
-            world.clock.advance(Duration::from_mins(6));
-            if !matches!(ended, Ok(Ok(Ok(())))) {
-                world.run(&from).await;
-            }
-            let records = world.records().await;
-            let reply = records.iter().find(|record| record.kind() == Kind::Normal && record.key.is_reply());
-            let used = tokens_of(&json!(reply.unwrap().listed()));
-            let history = world.another_process();
-            for of in [person("telegram-42"), CounterOf::Chat(world.chat.clone())] {
-                let (counted, _) = counted(&history, of.clone()).await;
-                assert_eq!(counted.tokens, used, "request {number}, stopped: {is_stop}, {of:?}");
-            }
+    let requests = at_each_request(&[Plan::Before, Plan::Lost], async |faults, what| {
+        let world = World::hosted(LIMITS).await;
+        // The world starts shortly before midnight.
+        let from = world.hear(3600, "hello", true).await;
+        let run = world.start(world.agent_with(faults.clone()), &from);
+        // A program that has died is heard of no more.
+        let ended = tokio::time::timeout(Duration::from_secs(5), run).await;
+        world.clock.advance(Duration::from_mins(6));
+        if !matches!(ended, Ok(Ok(Ok(())))) {
+            world.run(&from).await;
         }
-        number += 1;
-    }
-    assert!(requests.unwrap() >= 7, "{requests:?}");
+        let records = world.records().await;
+        let reply = records.iter().find(|record| record.kind() == Kind::Normal && record.key.is_reply());
+        let used = tokens_of(&json!(reply.unwrap().listed()));
+        let history = world.another_process();
+        for of in [person("telegram-42"), CounterOf::Chat(world.chat.clone())] {
+            assert_eq!(counted(&history, of.clone()).await.0.tokens, used, "{what}, {of:?}");
+        }
+    });
+    assert!(requests.await >= 7);
 }
 
 /// Without `LIMITS`, and for one of `ADMINS`, a turn costs what it did; each limit that holds adds a read and 2 units, and the

@@ -1,6 +1,5 @@
 //! Sixty days of a chat, in seconds: checks the model's context throughout, and that every message is still there at
-//! the end. Records leave the table at their `expiresAt` to the second, archived or not, as with DynamoDB's TTL. The
-//! transcript of the model's requests is printed: `cargo test sixty_days -- --nocapture`.
+//! the end. Records leave the table at their `expiresAt` to the second, archived or not, as with DynamoDB's TTL.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,8 +21,6 @@ const SILENCE: Duration = Duration::from_hours(40);
 const STEP: Duration = Duration::from_hours(4);
 /// Lifetime of a record in the table: 48 hours and a week.
 pub(crate) const LIFETIME: Duration = Duration::from_hours(48 + 168);
-/// The days that the transcript shows, each with the last request to the model.
-const SHOWN_DAYS: [u32; 4] = [1, 3, 30, 60];
 
 /// A chat with everything that serves it, and a clock that only the test moves.
 pub(crate) struct Life {
@@ -36,8 +33,6 @@ pub(crate) struct Life {
     pub(crate) moved: BTreeSet<SortKey>,
     /// The records that have left the table.
     pub(crate) expired: BTreeSet<SortKey>,
-    /// The requests for answers, with their times.
-    seen: Vec<(Duration, Value)>,
 }
 
 impl Life {
@@ -52,7 +47,6 @@ impl Life {
             stored: BTreeMap::new(),
             moved: BTreeSet::new(),
             expired: BTreeSet::new(),
-            seen: Vec::new(),
         }
     }
 
@@ -74,9 +68,7 @@ impl Life {
         self.note_what_is_stored().await;
         let mut requests = self.world.model().requests().split_off(before);
         assert_eq!(requests.len(), 1, "message {number} is answered by one request");
-        let request = requests.remove(0);
-        self.seen.push((self.elapsed(), request.clone()));
-        request
+        requests.remove(0)
     }
 
     async fn note_what_is_stored(&mut self) {
@@ -146,22 +138,6 @@ impl Life {
         self.stored.values().filter(|record| record.kind() == Kind::Summary).count()
     }
 
-    /// Prints the last request to the model of each day in the transcript.
-    fn transcript(&self, title: &str) {
-        println!("\n# {title}");
-        for days in SHOWN_DAYS {
-            let shown = self.seen.iter().rev().find(|(at, _)| *at <= DAY * days);
-            let (at, request) = shown.unwrap();
-            println!(
-                "\n## day {days}: what the model saw when somebody last wrote, {} hours in\n",
-                at.as_secs() / 3600
-            );
-            for message in request["messages"].as_array().unwrap() {
-                println!("{}: {}", message["role"].as_str().unwrap(), said(message));
-            }
-        }
-    }
-
     pub(crate) fn finish(self) {
         assert_eq!(self.world.model().refusals(), [""; 0], "the model refused requests");
     }
@@ -221,22 +197,7 @@ pub(crate) fn say_what_is_noted(body: &Value) -> String {
     "Noted.".into()
 }
 
-/// Writes a message every 40 hours for so many days.
-async fn every_forty_hours(title: &str, days: u32, compactor_runs: bool) -> Life {
-    let mut life = Life { compactor_runs, ..Life::new(&[]).await };
-    write_every_forty_hours(&mut life, days).await;
-    life.transcript(title);
-    life.check_that_no_date_was_moved();
-    assert!(
-        life.expired.len() > life.stored.len() / 2,
-        "most of it has left the table: {}",
-        life.expired.len()
-    );
-    life.check_that_nothing_is_lost().await;
-    life
-}
-
-/// Writes like `every_forty_hours`, with any model, and checks that each request contains the whole conversation.
+/// Writes a message every 40 hours for so many days, and checks that each request contains the whole conversation.
 pub(crate) async fn write_every_forty_hours(life: &mut Life, days: u32) {
     let mut number = 0;
     loop {
@@ -268,18 +229,18 @@ pub(crate) async fn write_every_forty_hours(life: &mut Life, days: u32) {
 
 #[tokio::test]
 async fn a_person_who_writes_every_forty_hours_keeps_the_whole_conversation() {
-    let mut life = every_forty_hours("Every 40 hours for 60 days", 60, true).await;
-    assert!(life.summaries() > 3);
-    life.check_what_is_left_when_all_has_expired().await;
-    life.finish();
-}
-
-#[tokio::test]
-async fn the_conversation_survives_without_the_compactor() {
-    let mut life = every_forty_hours("Every 40 hours for 30 days, without a compactor", 30, false).await;
-    assert!(life.summaries() > 3, "the turns themselves keep the session");
-    life.check_what_is_left_when_all_has_expired().await;
-    life.finish();
+    // Without the compactor, the turns themselves keep the session.
+    for (days, compactor_runs) in [(60, true), (30, false)] {
+        let mut life = Life { compactor_runs, ..Life::new(&[]).await };
+        write_every_forty_hours(&mut life, days).await;
+        life.check_that_no_date_was_moved();
+        let (expired, stored) = (life.expired.len(), life.stored.len());
+        assert!(expired > stored / 2, "{expired} of {stored} have left the table");
+        life.check_that_nothing_is_lost().await;
+        assert!(life.summaries() > 3);
+        life.check_what_is_left_when_all_has_expired().await;
+        life.finish();
+    }
 }
 
 /// Six messages in a quarter of an hour, then nothing for three days.
@@ -322,7 +283,6 @@ async fn bursts_are_sessions_of_their_own_and_leave_their_facts_to_memory() {
         }
     }
     assert!(bursts >= 9, "{bursts}");
-    life.transcript("Bursts, and three days of silence");
     life.check_that_nothing_is_lost().await;
     life.check_what_is_left_when_all_has_expired().await;
     life.finish();

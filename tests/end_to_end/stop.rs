@@ -21,7 +21,7 @@ use crate::faults::{Faults, Plan};
 use crate::turns::assert_answered_once;
 use crate::typing::drafts;
 use crate::updates::private;
-use crate::world::{LEASE, World, reply};
+use crate::world::{LEASE, World, at_each_request, reply};
 
 const CHAT: &str = "telegram:chat:42";
 const STOPPED: &str = "Stopped.";
@@ -63,12 +63,8 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
     assert_answered_once(&app.records(CHAT).await);
     let metadata = &app.history(CHAT).await[2]["metadata"];
     assert_eq!((&metadata["stopped"], &metadata["stoppedBy"]), (&json!(true), &json!("3")));
-    let asked = app.last_request();
-    assert_eq!(
-        texts_of(&asked, "assistant"),
-        [NOT_ANSWERED],
-        "the model does not see that the question is over"
-    );
+    // The model sees that the question is over.
+    assert_eq!(texts_of(&app.last_request(), "assistant"), [NOT_ANSWERED]);
     app.finish().await;
 }
 
@@ -128,32 +124,27 @@ async fn words_of_a_try_that_broke_off_are_not_kept_twice() {
 }
 
 #[tokio::test]
-async fn a_stop_that_comes_again_stops_nothing_more() {
+async fn a_stop_without_a_run_says_so_and_one_that_comes_again_stops_nothing_more() {
     let mut app = TestApp::start().await;
-    app.hold(private(42, 1, "one")).await;
-    let stop = private(42, 2, "/stop").command();
+    app.receive(private(42, 1, "/stop").command()).await;
+    app.ada_says(2, "one").await;
+    app.handle(private(42, 3, "/stop@annals_test_bot").command()).await;
+    assert_eq!(app.sent_texts(), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
+    assert_eq!(app.open_history().head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
+
+    app.hold(private(42, 4, "two")).await;
+    let stop = private(42, 5, "/stop").command();
     app.handle(&stop).await;
-    app.receive(private(42, 3, "two")).await;
-    app.model().wait_for(2).await;
+    app.receive(private(42, 6, "three")).await;
+    app.model().wait_for(3).await;
     app.receive(&stop).await;
     a_while().await;
     assert_eq!(app.model().running(), 1, "the later message is not being answered");
     app.restart().await;
     app.model().resume();
     app.handle(&stop).await;
-    assert_eq!(app.sent_texts(), [STOPPED, "You said: two"]);
+    assert_eq!(app.sent_texts()[3..], [STOPPED, "You said: three"]);
     assert_answered_once(&app.records(CHAT).await);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn stop_without_a_run_says_so() {
-    let app = TestApp::start().await;
-    app.receive(private(42, 1, "/stop").command()).await;
-    app.handle(private(42, 2, "one")).await;
-    app.handle(private(42, 3, "/stop@annals_test_bot").command()).await;
-    assert_eq!(app.sent_texts(), [NOTHING_RUNS, "You said: one", NOTHING_RUNS]);
-    assert_eq!(app.open_history().head(&CHAT.parse().unwrap()).await.unwrap().stopped_to, None);
     app.finish().await;
 }
 
@@ -261,7 +252,6 @@ async fn a_stopped_run_that_dies_loses_its_words_and_nothing_else() {
         }
         number += 1;
     }
-    println!("{number} requests, {kept} times kept");
     assert!(number > 5 && kept > 1, "{number} requests, {kept} times kept");
 }
 
@@ -343,66 +333,50 @@ async fn a_delivery_is_stopped() {
 /// Cut off anywhere, and whatever goes on first: the platform's repeat of the command, or the queue's of the turn.
 #[tokio::test]
 async fn a_stop_that_is_cut_off_anywhere_is_carried_out_once() {
-    let mut number = 1;
-    while Box::pin(cut_off(number, Plan::Before)).await {
-        assert!(Box::pin(cut_off(number, Plan::Lost)).await);
-        number += 1;
-    }
-    println!("{} requests", number - 1);
-    assert!(number > 6);
-}
-
-/// Returns true if the command makes as many requests as `number`.
-async fn cut_off(number: usize, plan: fn(usize) -> Plan) -> bool {
-    let mut is_reached = true;
     for repeats_first in [true, false] {
-        let what = format!("{:?}, {repeats_first}", plan(number));
-        let world = World::hosted(&[]).await;
-        let one = world.hear(0, "one", true).await;
-        world.model().hang();
-        let run = world.start_run(&one);
-        world.model().wait_for(1).await;
-        let faults = Faults::new(plan(number));
-        // Told or not.
-        let history = world.history_with(faults.clone());
-        drop(Box::pin(world.try_stop(1, &history)).await);
-        is_reached &= faults.requests() >= number;
-        let two = Draft { asks: true, ..world.in_time(2, "two") };
-        let two = world.history.append(&two).await.unwrap().base;
-        if repeats_first {
-            let told = world.stop(1).await;
-            assert!(told.is_none() || told.as_deref() == Some(STOPPED), "{what}: {told:?}");
-            world.advance(LOOK_AGAIN.as_secs());
-            let is_covered =
-                async || world.records().await.iter().any(|record| record.covers().contains(&one));
-            wait_until("it is stopped", is_covered).await;
-        }
-        world.model().resume();
-        let ended = world.ended(run).await;
-        assert!(
-            matches!(ended, Ok(()) | Err(TurnError::History(HistoryError::LeaseLost))),
-            "{what}: {ended:?}"
-        );
-        world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
-        world.start_run(&one).await.unwrap().unwrap();
-        drop(world.stop(1).await);
-        world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
-        // What the stop itself has queued.
-        world.run(&two).await;
-        let records = world.records().await;
-        assert_answered_once(&records);
-        let told = records.iter().filter(|record| record.message_id.as_str() == "2/notice");
-        assert_eq!(told.count(), 1, "{what}: {:?}", listed(&records));
-        let covering = records.iter().find(|record| record.covers().contains(&one)).unwrap();
-        if repeats_first {
-            assert_eq!(covering.message.plain_text(), NOT_ANSWERED, "{what}");
-        }
-        let last = records.last().unwrap();
-        assert_eq!((last.covers(), last.kind()), (&[two][..], Kind::Normal), "{what}");
-        let head = world.head().await;
-        assert_eq!((head.turn, head.stopped_to), (None, None), "{what}");
+        let requests = at_each_request(&[Plan::Before, Plan::Lost], async |faults, what| {
+            let world = World::hosted(&[]).await;
+            let one = world.hear(0, "one", true).await;
+            world.model().hang();
+            let run = world.start_run(&one);
+            world.model().wait_for(1).await;
+            // Told or not.
+            drop(world.try_stop(1, &world.history_with(faults.clone())).await);
+            let two = Draft { asks: true, ..world.in_time(2, "two") };
+            let two = world.history.append(&two).await.unwrap().base;
+            if repeats_first {
+                let told = world.stop(1).await;
+                assert!(told.is_none() || told.as_deref() == Some(STOPPED), "{what}: {told:?}");
+                world.advance(LOOK_AGAIN.as_secs());
+                let is_covered =
+                    async || world.records().await.iter().any(|record| record.covers().contains(&one));
+                wait_until("it is stopped", is_covered).await;
+            }
+            world.model().resume();
+            let ended = world.ended(run).await;
+            let is_over = matches!(ended, Ok(()) | Err(TurnError::History(HistoryError::LeaseLost)));
+            assert!(is_over, "{what}: {ended:?}");
+            world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
+            world.run(&one).await;
+            drop(world.stop(1).await);
+            world.advance(STOPPED_RUN_ENDS_WITHIN.as_secs() + 1);
+            // What the stop itself has queued.
+            world.run(&two).await;
+            let records = world.records().await;
+            assert_answered_once(&records);
+            let told = records.iter().filter(|record| record.message_id.as_str() == "2/notice");
+            assert_eq!(told.count(), 1, "{what}: {:?}", listed(&records));
+            let covering = records.iter().find(|record| record.covers().contains(&one)).unwrap();
+            if repeats_first {
+                assert_eq!(covering.message.plain_text(), NOT_ANSWERED, "{what}");
+            }
+            let last = records.last().unwrap();
+            assert_eq!((last.covers(), last.kind()), (&[two][..], Kind::Normal), "{what}");
+            let head = world.head().await;
+            assert_eq!((head.turn, head.stopped_to), (None, None), "{what}");
+        });
+        assert!(requests.await > 5);
     }
-    is_reached
 }
 
 /// `/new` does not wait for a run either, and its first message does not lose its turn.
@@ -416,10 +390,8 @@ async fn new_and_stop_do_not_wait_for_a_run() {
     app.receive(private(42, 3, "/help").command()).await;
     app.receive(private(42, 4, "/stop").command()).await;
     let said = app.sent_texts();
-    assert_eq!(
-        (said.len(), said[0].as_str(), said[2].as_str()),
-        (3, "New conversation. What is on your mind?", STOPPED)
-    );
+    assert_eq!([&said[0], &said[2]], ["New conversation. What is on your mind?", STOPPED]);
+    assert_eq!(said.len(), 3);
     app.idle().await;
     app.model().resume();
     app.handle(private(42, 5, "And now?")).await;

@@ -7,7 +7,6 @@
 mod stage;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
-use std::pin::Pin;
 use std::time::Duration;
 
 use annals_core::command::Command;
@@ -27,19 +26,10 @@ const BEHIND_THE_INDEX: usize = 16;
 /// A window in which a summary of [`live`] fits, with the times of its messages.
 const WIDER: &[(&str, &str)] = &[("CONTEXT_WINDOW", "500"), ("KEEP_RECENT", "4")];
 
-/// A path: what there is before it, and what is done then.
+/// A path: what is there before it, in a data directory, and what is done then.
 struct Path {
     settings: &'static [(&'static str, &'static str)],
-    prepare: fn(&World) -> Pin<Box<dyn Future<Output = ()> + '_>>,
     act: Act,
-    /// Before which request the first stop is.
-    first: usize,
-    /// Time of the two messages that arrive between stop and resumption, in seconds after the start.
-    late: Option<i64>,
-}
-
-/// A data directory that a path starts from.
-struct Prepared {
     dir: tempfile::TempDir,
     now: Timestamp,
     turns: VecDeque<Turn>,
@@ -48,56 +38,63 @@ struct Prepared {
 }
 
 impl Path {
-    fn prepare(&self) -> Prepared {
-        let (world, now, turns, said, summaries) = block_on(async {
-            let world = World::with(self.settings).await;
-            (self.prepare)(&world).await;
+    fn new(
+        settings: &'static [(&'static str, &'static str)],
+        act: Act,
+        prepare: impl AsyncFn(&World),
+    ) -> Self {
+        block_on(async {
+            let world = World::with(settings).await;
+            prepare(&world).await;
             let (now, said) = (world.clock.now(), world.said().await);
             let turns = world.queue.take().into();
             let summaries = summaries(&world.listed().await);
-            (world, now, turns, said, summaries)
-        });
-        Prepared { dir: world.into_dir(), now, turns, said, summaries }
+            Self { settings, act, dir: world.into_dir(), now, turns, said, summaries }
+        })
     }
 
-    async fn world(&self, prepared: &Prepared) -> World {
-        let world = World::copy_of(prepared.dir.path(), prepared.now, self.settings).await;
-        world.queue.0.lock().unwrap().clone_from(&prepared.turns);
+    async fn world(&self) -> World {
+        let world = World::copy_of(self.dir.path(), self.now, self.settings).await;
+        world.queue.0.lock().unwrap().clone_from(&self.turns);
         world
     }
 
-    /// Stops the path at each request, and answers at how many. `expect` looks at the path that was not stopped.
-    fn stop_everywhere(&self, expect: impl Fn(&Outcome, usize)) {
-        let prepared = self.prepare();
-        let checked_at = prepared.now.plus(Duration::from_hours(1));
+    /// Checks the result an hour later, and months later.
+    async fn check(&self, world: &World, said: &BTreeSet<SortKey>, what: &str) -> (Outcome, Vec<Remembered>) {
+        world.clock.advance(self.now.plus(Duration::from_hours(1)).since(world.clock.now()));
+        let outcome = world.check(said, what).await;
+        (outcome, world.check_in_months(self.now, what).await)
+    }
+
+    /// Stops the path at each request. `expect` looks at the path that was not stopped, and at the number of its summaries.
+    /// With `late`, two messages of this time, in seconds after the start, arrive between stop and resumption.
+    fn stop_everywhere(&self, late: Option<i64>, expect: impl Fn(&Outcome, usize)) {
         let (reference, requests, made) = block_on(async {
-            let world = self.world(&prepared).await;
+            let world = self.world().await;
             let faults = Faults::default();
             world.act(self.act, &faults).await.unwrap();
             let requests = faults.requests();
-            let made = summaries(&world.listed().await) - prepared.summaries;
-            world.clock.advance(checked_at.since(world.clock.now()));
-            let outcome = world.check(&prepared.said, "undisturbed").await;
-            let memory = world.check_in_months(prepared.now, "undisturbed").await;
-            ((outcome, memory), requests, made)
+            let made = summaries(&world.listed().await) - self.summaries;
+            (self.check(&world, &self.said, "undisturbed").await, requests, made)
         });
         expect(&reference.0, made);
-        assert!(requests > self.first, "{requests}");
+        let first = if self.act == Act::Visit { BEHIND_THE_INDEX } else { 1 };
+        assert!(requests > first, "{requests}");
         // What follows a stop depends on what was left behind alone, so each such state is continued once.
         let mut continued = HashSet::new();
-        let lates = if self.late.is_some() { &[None, self.late][..] } else { &[None] };
-        for number in self.first..=requests {
+        let lates = if late.is_some() { &[None, late][..] } else { &[None] };
+        for number in first..=requests {
             for is_stop in [true, false] {
                 // Late messages come to a path that was stopped.
                 for late in lates.iter().filter(|late| late.is_none() || is_stop) {
                     let plan = || if is_stop { Plan::Before(number) } else { Plan::Lost(number) };
                     let what = format!("{:?} of {requests}, late: {late:?}", plan());
                     block_on(async {
-                        let world = self.world(&prepared).await;
+                        let world = self.world().await;
                         let faults = Faults::new(plan());
                         world.act(self.act, &faults).await;
                         assert!(faults.requests() >= number, "{what}: was not stopped");
-                        let mut said = prepared.said.clone();
+                        let mut said = self.said.clone();
                         if let Some(at) = late {
                             for draft in [world.long_draft(*at, false), world.long_draft(at + 1, true)] {
                                 said.insert(draft.key().base());
@@ -109,14 +106,12 @@ impl Path {
                             return;
                         }
                         world.resume(self.act, &what).await;
-                        world.clock.advance(checked_at.since(world.clock.now()));
-                        let outcome = world.check(&said, &what).await;
-                        let memory = world.check_in_months(prepared.now, &what).await;
+                        let found = self.check(&world, &said, &what).await;
                         if is_exact {
-                            assert_eq!((outcome, memory), reference, "{what}");
+                            assert_eq!(found, reference, "{what}");
                         } else {
                             // Of the same Sessions, though these may look otherwise.
-                            assert_eq!(sources(&memory), sources(&reference.1), "{what}");
+                            assert_eq!(sources(&found.1), sources(&reference.1), "{what}");
                         }
                     });
                 }
@@ -141,44 +136,29 @@ fn summaries(records: &[Record]) -> usize {
 
 #[test]
 fn a_turn_that_summarises_before_it_answers() {
-    let path = Path {
-        settings: SMALL,
-        prepare: |world| {
-            Box::pin(async move {
-                for n in 0..4 {
-                    world.say_and_answer(n * 60).await;
-                }
-                for n in 4..10 {
-                    world.receive(&world.long_draft(n * 60, false)).await;
-                }
-                world.receive(&world.long_draft(800, true)).await;
-            })
-        },
-        act: Act::Turn,
-        first: 1,
-        late: Some(130),
-    };
+    let path = Path::new(SMALL, Act::Turn, async |world| {
+        for n in 0..4 {
+            world.say_and_answer(n * 60).await;
+        }
+        for n in 4..10 {
+            world.receive(&world.long_draft(n * 60, false)).await;
+        }
+        world.receive(&world.long_draft(800, true)).await;
+    });
     // Each folds the one before.
-    path.stop_everywhere(|outcome, made| assert!(made >= 2, "{made}: {outcome:#?}"));
+    path.stop_everywhere(Some(130), |outcome, made| assert!(made >= 2, "{made}: {outcome:#?}"));
 }
 
 #[test]
 fn a_compaction_that_somebody_asks_for() {
-    let path = Path {
-        settings: &[("CONTEXT_WINDOW", "450"), ("KEEP_RECENT", "2")],
-        prepare: |world| {
-            Box::pin(async move {
-                for n in 0..4 {
-                    world.say_and_answer(n * 60).await;
-                }
-                world.command(400, &Command::Compact, "/compact the numbers").await;
-            })
-        },
-        act: Act::Turn,
-        first: 1,
-        late: Some(130),
-    };
-    path.stop_everywhere(|outcome, made| {
+    let settings = &[("CONTEXT_WINDOW", "450"), ("KEEP_RECENT", "2")];
+    let path = Path::new(settings, Act::Turn, async |world| {
+        for n in 0..4 {
+            world.say_and_answer(n * 60).await;
+        }
+        world.command(400, &Command::Compact, "/compact the numbers").await;
+    });
+    path.stop_everywhere(Some(130), |outcome, made| {
         assert!(made >= 2, "{made}: {outcome:#?}");
         let told = &outcome.listed.last().unwrap().1;
         assert!(told.starts_with("Done: 6 messages"), "{told}");
@@ -187,47 +167,30 @@ fn a_compaction_that_somebody_asks_for() {
 
 #[test]
 fn a_visit_to_a_chat_that_has_grown_quiet() {
-    let path = Path {
-        settings: SMALL,
-        prepare: |world| {
-            Box::pin(async move {
-                for n in 0..3 {
-                    world.say_and_answer(n * 60).await;
-                }
-                world.advance_to(60 * HOUR);
-            })
-        },
-        act: Act::Visit,
-        first: BEHIND_THE_INDEX,
-        late: None,
-    };
-    path.stop_everywhere(|outcome, _| {
+    let path = Path::new(SMALL, Act::Visit, async |world| {
+        for n in 0..3 {
+            world.say_and_answer(n * 60).await;
+        }
+        world.advance_to(60 * HOUR);
+    });
+    path.stop_everywhere(None, |outcome, _| {
         assert_eq!((outcome.context.len(), outcome.memory.len()), (0, 1), "{outcome:#?}");
     });
 }
 
-/// A chat where somebody has written every 40 hours, so that its first records leave the table soon; nobody visited it.
-async fn live(world: &World) {
+/// A chat where somebody has written every 40 hours, so that its first records leave the table soon; nobody visited it until
+/// `hour`.
+async fn live(world: &World, hour: i64) {
     for n in 0..4 {
         world.say_and_answer(n * 40 * HOUR).await;
     }
+    world.advance_to(hour * HOUR);
 }
 
 #[test]
 fn a_visit_to_a_live_chat_whose_records_leave_the_table_soon() {
-    let path = Path {
-        settings: WIDER,
-        prepare: |world| {
-            Box::pin(async move {
-                live(world).await;
-                world.advance_to(130 * HOUR);
-            })
-        },
-        act: Act::Visit,
-        first: BEHIND_THE_INDEX,
-        late: Some(20 * HOUR),
-    };
-    path.stop_everywhere(|outcome, made| {
+    let path = Path::new(WIDER, Act::Visit, async |world| live(world, 130).await);
+    path.stop_everywhere(Some(20 * HOUR), |outcome, made| {
         assert_eq!(made, 1, "{outcome:#?}");
         assert!(outcome.context[0].0.ends_with("/summary"), "{outcome:#?}");
     });
@@ -235,65 +198,41 @@ fn a_visit_to_a_live_chat_whose_records_leave_the_table_soon() {
 
 #[test]
 fn a_turn_of_a_live_chat_that_no_compactor_has_visited() {
-    let path = Path {
-        settings: SMALL,
-        prepare: |world| {
-            Box::pin(async move {
-                live(world).await;
-                world.receive(&world.long_draft(160 * HOUR, true)).await;
-            })
-        },
-        act: Act::Turn,
-        first: 1,
-        late: Some(20 * HOUR),
-    };
-    path.stop_everywhere(|outcome, made| assert_eq!(made, 1, "{outcome:#?}"));
+    let path = Path::new(SMALL, Act::Turn, async |world| {
+        live(world, 160).await;
+        world.receive(&world.long_draft(160 * HOUR, true)).await;
+    });
+    path.stop_everywhere(Some(20 * HOUR), |outcome, made| assert_eq!(made, 1, "{outcome:#?}"));
 }
 
 #[test]
 fn a_turn_after_new() {
-    let path = Path {
-        settings: SMALL,
-        prepare: |world| {
-            Box::pin(async move {
-                for n in 0..4 {
-                    world.say_and_answer(n * 60).await;
-                }
-                let new = Command::New { first_message: Some("And now?".into()) };
-                world.command(300, &new, "/new And now?").await;
-            })
-        },
-        act: Act::Turn,
-        first: 1,
-        late: None,
-    };
-    path.stop_everywhere(|outcome, _| {
+    let path = Path::new(SMALL, Act::Turn, async |world| {
+        for n in 0..4 {
+            world.say_and_answer(n * 60).await;
+        }
+        let new = Command::New { first_message: Some("And now?".into()) };
+        world.command(300, &new, "/new And now?").await;
+    });
+    path.stop_everywhere(None, |outcome, _| {
         assert_eq!((outcome.context.len(), outcome.memory.len()), (2, 1), "{outcome:#?}");
     });
 }
 
 #[test]
 fn a_turn_that_sends_an_operators_message() {
-    let path = Path {
-        settings: SMALL,
-        prepare: |world| {
-            Box::pin(async move {
-                world.say_and_answer(0).await;
-                let ingress = world.ingress();
-                let desk = async || ingress.desk(&world.chat).await.unwrap().unwrap();
-                ingress.take_over(&desk().await, "Grace").await.unwrap();
-                for n in 1..3 {
-                    world.receive(&world.long_draft(n * 60, true)).await;
-                }
-                let (id, text) = (MessageId::new("op-1").unwrap(), vec![Part::text("I am here.")]);
-                ingress.send(&desk().await, "Grace", id, text).await.unwrap();
-            })
-        },
-        act: Act::Turn,
-        first: 1,
-        late: None,
-    };
-    path.stop_everywhere(|outcome, _| {
+    let path = Path::new(SMALL, Act::Turn, async |world| {
+        world.say_and_answer(0).await;
+        let ingress = world.ingress();
+        let desk = async || ingress.desk(&world.chat).await.unwrap().unwrap();
+        ingress.take_over(&desk().await, "Grace").await.unwrap();
+        for n in 1..3 {
+            world.receive(&world.long_draft(n * 60, true)).await;
+        }
+        let (id, text) = (MessageId::new("op-1").unwrap(), vec![Part::text("I am here.")]);
+        ingress.send(&desk().await, "Grace", id, text).await.unwrap();
+    });
+    path.stop_everywhere(None, |outcome, _| {
         assert_eq!(outcome.context.last().unwrap().1, "I am here.", "{outcome:#?}");
     });
 }
@@ -301,20 +240,7 @@ fn a_turn_that_sends_an_operators_message() {
 /// A visit stalls before each of its requests, a run takes the chat over, and the visit continues.
 #[test]
 fn a_visit_that_a_turn_overtakes() {
-    let path = Path {
-        settings: SMALL,
-        prepare: |world| {
-            Box::pin(async move {
-                live(world).await;
-                world.advance_to(158 * HOUR);
-            })
-        },
-        act: Act::Visit,
-        first: 1,
-        late: None,
-    };
-    let prepared = path.prepare();
-    let checked_at = prepared.now.plus(Duration::from_hours(1));
+    let path = Path::new(SMALL, Act::Visit, async |world| live(world, 158).await);
     let asked = 158 * HOUR + 60;
     let go_on = async |world: &World, late: Option<i64>| {
         if let Some(late) = late {
@@ -325,14 +251,13 @@ fn a_visit_that_a_turn_overtakes() {
     };
     let look = async |world: &World, late: Option<i64>, what: &str| {
         let of = |at: i64| world.long_draft(at, true).key().base();
-        let said = prepared.said.iter().cloned().chain([of(asked)]).chain(late.map(of)).collect();
-        world.clock.advance(checked_at.since(world.clock.now()));
+        let said = path.said.iter().cloned().chain([of(asked)]).chain(late.map(of)).collect();
+        world.clock.advance(path.now.plus(Duration::from_hours(1)).since(world.clock.now()));
         world.visit(world.another_process()).await.unwrap_or_else(|| panic!("{what}: no visit"));
-        let outcome = world.check(&said, what).await;
-        (outcome, world.check_in_months(prepared.now, what).await)
+        path.check(world, &said, what).await
     };
     let (reference, requests) = block_on(async {
-        let world = path.world(&prepared).await;
+        let world = path.world().await;
         let faults = Faults::default();
         world.upkeep_of(&world.history_with(faults.clone())).visit(&world.chat).await.unwrap();
         let requests = faults.requests();
@@ -345,7 +270,7 @@ fn a_visit_that_a_turn_overtakes() {
             let mut runtime = tokio::runtime::Builder::new_multi_thread();
             let runtime = runtime.worker_threads(3).enable_all().build().unwrap();
             runtime.block_on(Box::pin(async {
-                let world = path.world(&prepared).await;
+                let world = path.world().await;
                 let (faults, stall) = Faults::stalling(number);
                 let (upkeep, chat) =
                     (world.upkeep_of(&world.history_with(faults.clone())), world.chat.clone());
@@ -368,21 +293,9 @@ fn a_visit_that_a_turn_overtakes() {
 /// A plan that nobody carried out, of a Session that is over now, does not keep the next one from being compacted.
 #[test]
 fn a_plan_of_a_session_that_has_ended_holds_nothing_up() {
-    let path = Path {
-        settings: WIDER,
-        prepare: |world| {
-            Box::pin(async move {
-                live(world).await;
-                world.advance_to(130 * HOUR);
-            })
-        },
-        act: Act::Visit,
-        first: BEHIND_THE_INDEX,
-        late: None,
-    };
-    let prepared = path.prepare();
+    let path = Path::new(WIDER, Act::Visit, async |world| live(world, 130).await);
     block_on(async {
-        let world = path.world(&prepared).await;
+        let world = path.world().await;
         let mut number = 0;
         while world.head().await.compacting.is_none() {
             number += 1;
@@ -390,7 +303,7 @@ fn a_plan_of_a_session_that_has_ended_holds_nothing_up() {
             world.act(Act::Visit, &Faults::new(Plan::Before(number))).await;
             world.clock.advance(LEASE + Duration::from_secs(1));
         }
-        let now = (world.clock.now().since(prepared.now).as_secs()).cast_signed() + 130 * HOUR;
+        let now = (world.clock.now().since(path.now).as_secs()).cast_signed() + 130 * HOUR;
         world.command(now, &Command::New { first_message: Some("And now?".into()) }, "/new And now?").await;
         world.say_and_answer(now + 60).await;
         world.say_and_answer(now + 120).await;

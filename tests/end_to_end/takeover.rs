@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use annals_store::history::History;
 use annals_test_support::model_api::{last_user_line, texts_of};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path, text_of, wait_until};
 use crate::chat::{self, ROOM};
 use crate::discord::{self, DiscordApp};
-use crate::faults::{Faults, Plan};
+use crate::faults::Plan;
 use crate::lark::{self, LarkApp};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
-use crate::world::World;
+use crate::world::{World, at_each_request};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -71,7 +70,7 @@ async fn an_operator_answers_what_waits_and_the_bot_what_is_left_each_once() {
     hand_back(&app, CHAT).await;
     app.idle().await;
     assert_eq!(app.sent_texts()[2..], ["You said: And the other one?"]);
-    assert_eq!(app.get(&format!("/v1/chats/{}", encoded(CHAT))).await["takeover"], Value::Null);
+    assert_eq!(app.get("/v1/chats").await["chats"][0]["takeover"], Value::Null);
     let asked = app.last_request();
     assert_eq!(texts_of(&asked, "assistant"), ["You said: hello", "It leaves today."]);
     assert_eq!(last_user_line(&asked), "And the other one?");
@@ -79,11 +78,8 @@ async fn an_operator_answers_what_waits_and_the_bot_what_is_left_each_once() {
     assert_answered_once(&records);
     let history = app.history(CHAT).await;
     let reply = history.iter().find(|message| message["id"] == "op-1/reply").unwrap();
-    let metadata = &reply["metadata"];
-    assert_eq!(
-        (&reply["role"], &metadata["kind"], &metadata["sentBy"]),
-        (&json!("assistant"), &json!("normal"), &json!("Grace"))
-    );
+    assert_eq!((&reply["role"], &reply["metadata"]["kind"]), (&json!("assistant"), &json!("normal")));
+    assert_eq!(reply["metadata"]["sentBy"], "Grace");
     let notices: Vec<_> =
         history.iter().filter_map(|message| message["metadata"]["takeover"].as_str()).collect();
     assert_eq!(notices, ["begun", "ended"]);
@@ -98,7 +94,8 @@ async fn an_operator_answers_what_waits_and_the_bot_what_is_left_each_once() {
 #[tokio::test]
 async fn a_run_that_asks_the_model_loses_its_chat_to_the_operator() {
     let app = TestApp::start().await;
-    app.hold(private(42, 1, "one")).await;
+    let ada = json!({"id": 42, "is_bot": false, "first_name": "Ada", "language_code": "zh-hans"});
+    app.hold(private(42, 1, "one").with("from", ada)).await;
     take_over(&app, CHAT, "Grace").await;
     operate(&app, CHAT, "op-1", "From a person").await;
     app.model().resume();
@@ -106,6 +103,10 @@ async fn a_run_that_asks_the_model_loses_its_chat_to_the_operator() {
     app.idle().await;
     assert_eq!((app.sent_texts(), app.model().count()), (vec!["From a person".to_owned()], 1));
     assert_answered_once(&app.records(CHAT).await);
+    // The notices are in the person's language.
+    let history = app.history(CHAT).await;
+    let notices = history.iter().filter(|message| message["metadata"]["takeover"].is_string()).map(text_of);
+    assert_eq!(notices.collect::<Vec<_>>(), ["这个聊天已由人工接管。", "人工已把这个聊天交还给机器人。"]);
     app.finish().await;
 }
 
@@ -122,13 +123,9 @@ async fn a_message_of_an_operator_needs_no_question_and_takes_none() {
     app.clock().advance(Duration::from_hours(60));
     operate(&app, CHAT, "op-2", "Did it arrive?").await;
     app.clock().advance(Duration::from_mins(1));
-    let later = 60 * 3600 + 120;
-    app.ada_says(later, "yes").await;
-    assert_eq!(
-        texts_of(&app.last_request(), "assistant"),
-        ["Did it arrive?"],
-        "the Session before has ended"
-    );
+    app.ada_says(60 * 3600 + 120, "yes").await;
+    // The Session before has ended.
+    assert_eq!(texts_of(&app.last_request(), "assistant"), ["Did it arrive?"]);
     assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
 }
@@ -146,10 +143,8 @@ async fn commands_act_in_a_chat_that_is_taken_over() {
     hand_back(&app, CHAT).await;
     app.idle().await;
     let sent = app.sent_texts();
-    assert_eq!(
-        (sent[0].as_str(), sent[1].as_str(), sent.last().unwrap().as_str()),
-        ("You said: one", "Stopped.", "Four")
-    );
+    assert_eq!(sent[..2], ["You said: one", "Stopped."]);
+    assert_eq!(sent.last().unwrap(), "Four");
     let records = app.records(CHAT).await;
     assert_answered_once(&records);
     let covered = records.iter().find(|record| record.message_id.as_str() == "op-1/reply").unwrap().covers();
@@ -169,10 +164,8 @@ async fn over_http_and_in_rooms_the_waiting_caller_gets_the_operators_words() {
         assert_eq!(send(&app, key, "op-1", "I am.").await.status, 202);
     };
     let (answer, ()) = tokio::join!(Box::pin(app.ask("c1", APP_KEY, &question)), Box::pin(answering));
-    assert_eq!(
-        (answer.reply_text(), &answer.body["reply"]["metadata"]["sentBy"]),
-        ("I am.".into(), &json!("Grace"))
-    );
+    assert_eq!(answer.reply_text(), "I am.");
+    assert_eq!(answer.body["reply"]["metadata"]["sentBy"], "Grace");
 
     chat::post(&app, &chat::submit(&[chat::user("m1", "hello")])).await.rest().await;
     take_over(&app, ROOM, "Grace").await;
@@ -224,72 +217,47 @@ async fn on_discord_and_lark_it_goes_where_the_bot_would_answer() {
     it.app.finish().await;
 }
 
-#[tokio::test]
-async fn the_notices_are_in_the_person_s_language() {
-    let app = TestApp::start().await;
-    let ada = json!({"id": 42, "is_bot": false, "first_name": "Ada", "language_code": "zh-hans"});
-    app.handle(private(42, 1, "hello").with("from", ada)).await;
-    take_over(&app, CHAT, "Grace").await;
-    hand_back(&app, CHAT).await;
-    app.idle().await;
-    let history = app.history(CHAT).await;
-    let notices = history.iter().filter(|message| message["metadata"]["takeover"].is_string()).map(text_of);
-    assert_eq!(notices.collect::<Vec<_>>(), ["这个聊天已由人工接管。", "人工已把这个聊天交还给机器人。"]);
-    app.finish().await;
-}
-
 /// The operator sees an error and does it again.
 #[tokio::test]
 async fn a_takeover_and_a_return_that_are_cut_off_anywhere_are_carried_out_once() {
     for (ends, least) in [(false, 5), (true, 6)] {
-        let mut number = 1;
-        while Box::pin(cut_off(ends, number, Plan::Before)).await {
-            assert!(Box::pin(cut_off(ends, number, Plan::Lost)).await);
-            number += 1;
-        }
-        println!("{} requests", number - 1);
-        assert!(number > least, "{number}");
+        let requests = at_each_request(&[Plan::Before, Plan::Lost], async |faults, what| {
+            let world = World::hosted(&[]).await;
+            let one = world.hear(0, "one", true).await;
+            world.run(&one).await;
+            let take = async |history: &History| {
+                let ingress = world.ingress_of(history);
+                let Ok(Some(desk)) = Box::pin(ingress.desk(&world.chat)).await else { return None };
+                ingress.take_over(&desk, "Grace").await.ok().flatten()
+            };
+            let (whole, broken) = (world.another_process(), world.history_with(faults.clone()));
+            let mut taken = if ends { take(&whole).await } else { take(&broken).await };
+            if !ends {
+                world.advance(1);
+                taken = take(&whole).await;
+            }
+            assert_eq!(taken.unwrap().by, "Grace", "{what}");
+            let two = world.hear(60, "two", true).await;
+            world.run(&two).await;
+            assert_eq!(world.model().count(), 1, "{what}: the operator answers");
+            if ends {
+                drop(Box::pin(world.ingress_of(&broken).hand_back(&world.chat)).await);
+                world.advance(1);
+            }
+            world.ingress_of(&whole).hand_back(&world.chat).await.unwrap();
+            for turn in world.queue.take() {
+                world.run(&turn.from).await;
+            }
+            let records = world.records().await;
+            assert_answered_once(&records);
+            let notices = records.iter().filter_map(|record| record.message.metadata.takes_over());
+            assert_eq!(notices.collect::<Vec<_>>(), [true, false], "{what}");
+            assert_eq!(world.head().await.takeover, None, "{what}");
+            let last = records.iter().find(|record| record.covers().contains(&two)).unwrap();
+            assert_eq!(last.message.plain_text(), "You said: two", "{what}");
+        });
+        assert!(requests.await >= least);
     }
-}
-
-/// Cuts off a takeover, or if `ends` a return, and repeats it. Returns true if it makes as many requests as `number`.
-async fn cut_off(ends: bool, number: usize, plan: fn(usize) -> Plan) -> bool {
-    let what = format!("{ends} {:?}", plan(number));
-    let world = World::hosted(&[]).await;
-    let one = world.hear(0, "one", true).await;
-    world.run(&one).await;
-    let take = async |history: &History| {
-        let ingress = world.ingress_of(history);
-        let Ok(Some(desk)) = Box::pin(ingress.desk(&world.chat)).await else { return None };
-        ingress.take_over(&desk, "Grace").await.ok().flatten()
-    };
-    let faults = Faults::new(plan(number));
-    let (whole, broken) = (world.another_process(), world.history_with(faults.clone()));
-    let mut taken = if ends { take(&whole).await } else { take(&broken).await };
-    if !ends {
-        world.advance(1);
-        taken = take(&whole).await;
-    }
-    assert_eq!(taken.unwrap().by, "Grace", "{what}");
-    let two = world.hear(60, "two", true).await;
-    world.run(&two).await;
-    assert_eq!(world.model().count(), 1, "{what}: the operator answers");
-    if ends {
-        drop(Box::pin(world.ingress_of(&broken).hand_back(&world.chat)).await);
-        world.advance(1);
-    }
-    world.ingress_of(&whole).hand_back(&world.chat).await.unwrap();
-    for turn in world.queue.take() {
-        world.run(&turn.from).await;
-    }
-    let records = world.records().await;
-    assert_answered_once(&records);
-    let notices: Vec<_> = records.iter().filter_map(|record| record.message.metadata.takes_over()).collect();
-    assert_eq!(notices, [true, false], "{what}");
-    assert_eq!(world.head().await.takeover, None, "{what}");
-    let last = records.iter().find(|record| record.covers().contains(&two)).unwrap();
-    assert_eq!(last.message.plain_text(), "You said: two", "{what}");
-    faults.requests() >= number
 }
 
 #[tokio::test]
@@ -299,13 +267,10 @@ async fn what_cannot_be_sent_is_refused_and_nothing_is_stored() {
     let before = app.items(CHAT).await;
     let path = chat_path(CHAT, "send");
     let image = json!([{"type": "file", "mediaType": "image/png", "url": "https://example.com/a.png"}]);
+    let call = json!([{"type": "tool-x", "toolCallId": "1", "state": "input-available"}]);
     for (body, status, kind) in [
         (json!({"messageId": "a", "parts": image}), 400, "bad-message"),
-        (
-            json!({"messageId": "a", "parts": [{"type": "tool-x", "toolCallId": "1", "state": "input-available"}]}),
-            400,
-            "bad-message",
-        ),
+        (json!({"messageId": "a", "parts": call}), 400, "bad-message"),
         (json!({"messageId": "a", "text": " "}), 400, "bad-message"),
         (json!({"messageId": "a", "parts": [{"type": "text", "text": " "}]}), 400, "bad-message"),
         (json!({"messageId": "a", "text": "x".repeat(65 * 1024)}), 413, "too-large"),
@@ -316,17 +281,12 @@ async fn what_cannot_be_sent_is_refused_and_nothing_is_stored() {
         app.post(&path, OPS_KEY, &body).await.assert_problem(status, kind);
     }
     let fine = json!({"messageId": "a", "text": "x"});
-    app.post(&chat_path("telegram:chat:43", "send"), OPS_KEY, &fine)
-        .await
-        .assert_problem(404, "no-such-chat");
+    let unknown = app.post(&chat_path("telegram:chat:43", "send"), OPS_KEY, &fine).await;
+    unknown.assert_problem(404, "no-such-chat");
     take_over(&app, "telegram:chat:43", "Grace").await.assert_problem(404, "no-such-chat");
     app.post("/v1/chats/c1/send", APP_KEY, &fine).await.assert_problem(403, "forbidden");
     app.call(Method::PUT, "/v1/chats/c1/takeover", APP_KEY).await.assert_problem(403, "forbidden");
     app.call(Method::DELETE, "/v1/chats/c1/takeover", APP_KEY).await.assert_problem(403, "forbidden");
     assert_eq!((app.items(CHAT).await, app.sent_texts().len()), (before, 1));
     app.finish().await;
-}
-
-fn encoded(chat: &str) -> String {
-    utf8_percent_encode(chat, NON_ALPHANUMERIC).to_string()
 }

@@ -7,6 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp};
+use crate::turns::assert_has;
 use crate::updates::{START, group, private};
 
 const PRICES: &str = "openai:test=2/8/0.5";
@@ -110,11 +111,8 @@ async fn usage_command_tells_of_today_and_of_thirty_days() {
     let told = app.last_sent().text;
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), 2, "{told}");
-    assert!(
-        lines[0].starts_with("This conversation today: 1 reply, ") && lines[0].contains(", cost 0."),
-        "{told}"
-    );
-    assert!(lines[1].starts_with("In the last 30 days: 2 replies, "), "{told}");
+    assert_has(lines[0], &["This conversation today: 1 reply, ", ", cost 0."]);
+    assert_has(lines[1], &["In the last 30 days: 2 replies, "]);
     app.finish().await;
 }
 
@@ -129,38 +127,9 @@ async fn in_a_group_people_see_their_own_share_and_without_prices_no_cost() {
     app.handle_as_time_passes(group(-7, 3, "/usage").by(43).command().at(4 * 3600 + 3)).await;
     let told = app.last_sent().text;
     assert_eq!(told.lines().count(), 4, "{told}");
-    assert!(
-        told.contains("This conversation today: 2 replies, ") && told.contains("Yours today: 1 reply, "),
-        "{told}"
-    );
+    assert_has(&told, &["This conversation today: 2 replies, ", "Yours today: 1 reply, "]);
     assert!(!told.contains("cost"), "{told}");
-    let listed = usage(&app, "by=model").await;
-    assert_eq!(
-        (&listed["rows"][0]["cost"], &listed["rows"][0]["unpricedReplies"]),
-        (&Value::Null, &json!(2))
-    );
-    app.finish().await;
-}
-
-/// A reply that continues after a call counts once, with all of its requests.
-#[tokio::test]
-async fn a_continued_reply_counts_once() {
-    use annals_test_support::mcp_server::McpServer;
-
-    let shop = McpServer::start().await;
-    let fields = json!({"tools": {"refund": {"approval": true}}});
-    let app = crate::outside_tools::with_shop(&shop, &fields).start().await;
-    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    app.ada_says(1, "Pay A1 back.").await;
-    app.handle(private(42, 2, "/approve").command()).await;
-    assert_eq!(shop.carried_out().len(), 1);
-    let listed = usage(&app, "by=chat").await;
-    let row = &listed["rows"][0];
-    let history = app.history("telegram:chat:42").await;
-    let last = history.iter().rfind(|message| message["metadata"]["messageId"] == "1/reply").unwrap();
-    assert_eq!(
-        (&row["replies"], &row["inputTokens"]),
-        (&json!(1), &last["metadata"]["usage"]["inputTokens"])
-    );
+    let row = usage(&app, "by=model").await["rows"][0].take();
+    assert_eq!((&row["cost"], &row["unpricedReplies"]), (&Value::Null, &json!(2)));
     app.finish().await;
 }

@@ -41,7 +41,7 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 
 use crate::app::{lines, wait_until};
-use crate::faults::Faults;
+use crate::faults::{Faults, Plan};
 
 /// The first message's time, in epoch milliseconds.
 pub(crate) const START: i64 = 1_795_305_512_000;
@@ -403,6 +403,26 @@ impl World {
     pub(crate) async fn objects(&self, prefix: &str) -> Vec<String> {
         let listed = self.stores.s3.list_objects_v2().bucket(BUCKET).prefix(prefix).send().await.unwrap();
         listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+    }
+}
+
+/// Calls `act` with each of `plans` for its first request to the stores, its second and so on, until it makes fewer. Returns
+/// how many it makes.
+pub(crate) async fn at_each_request(
+    plans: &[fn(usize) -> Plan],
+    mut act: impl AsyncFnMut(&Faults, &str),
+) -> usize {
+    let mut number = 0;
+    loop {
+        number += 1;
+        for plan in plans {
+            let faults = Faults::new(plan(number));
+            Box::pin(act(&faults, &format!("{:?}", plan(number)))).await;
+            if faults.requests() < number {
+                println!("{} requests", number - 1);
+                return number - 1;
+            }
+        }
     }
 }
 
