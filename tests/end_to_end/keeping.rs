@@ -11,12 +11,8 @@ const CHAT: &str = "http:chat:app:c";
 
 #[tokio::test]
 async fn a_chat_is_summed_up_and_stays_in_the_table_whole() {
-    let app = TestApp::builder()
-        .set("ARCHIVE_ON_COMPACT", "false")
-        .set("CONTEXT_WINDOW", "375")
-        .set("KEEP_RECENT", "4")
-        .start()
-        .await;
+    let app = TestApp::builder().set("ARCHIVE_ON_COMPACT", "false");
+    let app = app.set("CONTEXT_WINDOW", "375").set("KEEP_RECENT", "4").start().await;
     for n in 0..20 {
         let text = format!("message {n:03}: {}", "lorem ipsum ".repeat(5));
         app.advance_to((NOW + n * 60) * 1000);

@@ -83,10 +83,8 @@ impl Chat {
         let seen = self.world.history.context(&self.world.chat, &head, None, &policy).await.unwrap();
         count("context load", self.take());
         assert_eq!(seen.context.left_out, 0);
-        assert!(
-            seen.context.messages[0].metadata.fields().contains_key("sourceRange"),
-            "a summary stands first"
-        );
+        let first = &seen.context.messages[0];
+        assert!(first.metadata.fields().contains_key("sourceRange"), "a summary stands first");
 
         let draft = self.next_message(false);
         self.append_unregistered(&draft).await;
@@ -146,13 +144,8 @@ impl Chat {
             return;
         }
         self.next_sweep = self.world.clock.now().plus(Duration::from_hours(6));
-        let due = self
-            .world
-            .history
-            .due(shard_of(&self.world.chat), self.world.clock.now(), 1, None)
-            .await
-            .unwrap();
-        if !due.chats.is_empty() {
+        let (shard, now) = (shard_of(&self.world.chat), self.world.clock.now());
+        if !self.world.history.due(shard, now, 1, None).await.unwrap().chats.is_empty() {
             let report = self.compactor.run(self.next_sweep).await;
             assert_eq!((report.visited, report.failed), (1, 0));
         }
@@ -196,17 +189,10 @@ impl Chat {
         let compaction = self.world.compaction_of(&self.world.history);
         self.take();
         loop {
-            let seen = self
-                .world
-                .history
-                .context(&self.world.chat, &lease.head, None, &self.agent.view.policy(0))
-                .await
-                .unwrap();
-            let Some(compacted) =
-                Box::pin(compaction.run(&lease, &seen.records, Why::Asked, None)).await.unwrap()
-            else {
-                break;
-            };
+            let (world, policy) = (&self.world, self.agent.view.policy(0));
+            let seen = world.history.context(&world.chat, &lease.head, None, &policy).await.unwrap();
+            let compacted = Box::pin(compaction.run(&lease, &seen.records, Why::Asked, None)).await.unwrap();
+            let Some(compacted) = compacted else { break };
             lease.head.context_from = compacted.context_from;
             lease.head.archive.get_or_insert_default();
             if !compacted.leaves_more {
@@ -222,36 +208,21 @@ impl Chat {
     async fn remember(&self) {
         let owner = Owner::User("telegram-42".into());
         for number in 0..ENTRIES / 8 {
-            let id = MessageId::number(number);
-            let key = SortKey::message(Timestamp::from_millis(START).unwrap(), &id);
+            let (id, start) = (MessageId::number(number), Timestamp::from_millis(START).unwrap());
+            let key = SortKey::message(start, &id);
             let source = Source {
-                session: Source::session_id(
-                    &self.world.chat,
-                    Timestamp::from_millis(START).unwrap().plus(Duration::from_secs(number)),
-                ),
+                session: Source::session_id(&self.world.chat, start.plus(Duration::from_secs(number))),
                 chat: self.world.chat.clone(),
                 from: key.clone(),
                 to: key,
                 from_id: id.clone(),
                 to_id: id,
             };
-            let finding = |place: u64| Finding {
-                kind: EntryKind::Fact,
-                text: format!(
-                    "The plum tree number {} stands beside shed {}.",
-                    number * 8 + place,
-                    place * 37
-                ),
-                outside: Vec::new(),
-                supersedes: Vec::new(),
-                passage: None,
-                is_pending: false,
+            let text = |place: u64| {
+                format!("The plum tree number {} stands beside shed {}.", number * 8 + place, place * 37)
             };
-            self.world
-                .memory
-                .capture(&owner, &source, &(0..8).map(finding).collect::<Vec<_>>())
-                .await
-                .unwrap();
+            let found = (0..8).map(|place| Finding::new(EntryKind::Fact, text(place))).collect::<Vec<_>>();
+            self.world.memory.capture(&owner, &source, &found).await.unwrap();
         }
         self.take();
     }

@@ -9,12 +9,13 @@ use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp};
+use crate::turns::assert_has;
 use crate::updates::{Update, group, private};
 
 const OTHER_KEY: &str = "other-secret";
 
-pub(crate) fn findings(texts: &[&str]) -> Vec<Finding> {
-    texts.iter().map(|text| Finding::new(EntryKind::Fact, (*text).into())).collect()
+pub(crate) fn findings(texts: &[impl AsRef<str>]) -> Vec<Finding> {
+    texts.iter().map(|text| Finding::new(EntryKind::Fact, text.as_ref().into())).collect()
 }
 
 /// The stretch of `chat` that ends with message `to`.
@@ -59,11 +60,7 @@ pub(crate) async fn call(
     body: Option<Value>,
 ) -> Answer {
     let request = app.request(method, path).bearer_auth(key);
-    Answer::of(match body {
-        Some(body) => request.json(&body),
-        None => request,
-    })
-    .await
+    Answer::of(if let Some(body) = body { request.json(&body) } else { request }).await
 }
 
 async fn list(app: &TestApp, query: &str, key: &str) -> Vec<Value> {
@@ -89,12 +86,8 @@ async fn the_routes_list_correct_and_delete() {
             "sessionId": session, "createdAt": NOW * 1000,
         })
     );
-    assert!(
-        first["markdown"]
-            .as_str()
-            .unwrap()
-            .starts_with("---\ntype: fact\nscope: user\nperson: \"app/ada\"\n")
-    );
+    let markdown = first["markdown"].as_str().unwrap();
+    assert!(markdown.starts_with("---\ntype: fact\nscope: user\nperson: \"app/ada\"\n"), "{markdown}");
     assert_eq!(list(&app, "userId=app/ada", OPS_KEY).await[0]["userId"], "app/ada");
 
     let path = format!("/v1/memory/{id}");
@@ -144,8 +137,8 @@ async fn the_routes_list_correct_and_delete() {
         json!([]),
     ] {
         let answer = put(bad.clone()).await;
-        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{bad}");
-        assert_eq!(answer.content_type, "application/problem+json");
+        let told = (answer.status, answer.content_type.as_str());
+        assert_eq!(told, (StatusCode::BAD_REQUEST, "application/problem+json"), "{bad}");
     }
     for query in ["", "?userId=ada&chatKey=c1", "?userId=", "?chatKey=", "?userId=a&userId=b"] {
         let answer = call(&app, Method::GET, &format!("/v1/memory{query}"), APP_KEY, None).await;
@@ -154,11 +147,7 @@ async fn the_routes_list_correct_and_delete() {
 
     let delete = async || call(&app, Method::DELETE, &path, APP_KEY, None).await;
     assert_eq!(delete().await.status, StatusCode::NO_CONTENT);
-    let again = delete().await;
-    assert_eq!(
-        (again.status, again.content_type.as_str()),
-        (StatusCode::NOT_FOUND, "application/problem+json")
-    );
+    delete().await.assert_problem(404, "no-entry");
     assert_eq!(put(json!({"text": "back"})).await.status, StatusCode::NOT_FOUND);
     assert_eq!(texts(&app, &user("app/ada")).await, [(2, "喜欢喝茶".to_owned())]);
     app.finish().await;
@@ -226,47 +215,28 @@ async fn telegram_people_see_and_forget_their_own() {
     assert_eq!(told(&mut app, &[private(42, 2, "/forget 2").command()]).await, ["Forgotten: number 2."]);
     let which = "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
     let unknown = format!("There is no number 4 in the list of /memory. {which}");
+    let commands = [(3, "/forget"), (4, "/forget tea"), (5, "/forget 4"), (6, "/Memory@annals_test_bot 1")];
+    let first = "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number";
     assert_eq!(
-        told(
-            &mut app,
-            &[
-                private(42, 3, "/forget").command(),
-                private(42, 4, "/forget tea").command(),
-                private(42, 5, "/forget 4").command(),
-                private(42, 6, "/Memory@annals_test_bot 1").command(),
-            ]
-        )
-        .await,
-        [
-            which,
-            which,
-            &unknown,
-            "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number"
-        ]
+        told(&mut app, &commands.map(|(id, text)| private(42, id, text).command())).await,
+        [which, which, &unknown, first]
     );
     // Numbers stay: what was 3 is 3.
     let kept = [(1, "Lives in Bergen.".to_owned()), (3, "Gardens.".to_owned())];
     assert_eq!(texts(&app, &user("telegram-42")).await, kept);
-    assert_eq!(
-        told(&mut app, &[group(-42, 7, "/memory").command(), group(-42, 8, "/forget 1").command()]).await,
-        [
-            "What I remember about this group:\n\n1. The group's. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number",
-            "Forgotten: number 1."
-        ]
-    );
+    let list = "What I remember about this group:\n\n1. The group's. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number";
+    let commands = [group(-42, 7, "/memory").command(), group(-42, 8, "/forget 1").command()];
+    assert_eq!(told(&mut app, &commands).await, [list, "Forgotten: number 1."]);
     assert_eq!(texts(&app, &in_group).await, []);
     assert_eq!(texts(&app, &user("telegram-42")).await, kept);
     assert_eq!(texts(&app, &user("telegram-43")).await.len(), 1);
 
     let of_business = private(42, 9, "/memory").command().kind("business_message");
     app.receive(of_business.with("business_connection_id", json!("bc"))).await;
-    let last = app.last_sent().text.clone();
-    assert_eq!(last, "What is said here is not kept in memory.");
+    assert_eq!(app.last_sent().text, "What is said here is not kept in memory.");
     // Recorded like any command, and in no context.
-    assert_eq!(
-        app.lines("telegram:chat:42").await[..2],
-        ["1 user notice: /memory", &format!("1/notice assistant notice: {all}")]
-    );
+    let recorded = ["1 user notice: /memory", &format!("1/notice assistant notice: {all}")];
+    assert_eq!(app.lines("telegram:chat:42").await[..2], recorded);
     assert_eq!(app.context("telegram:chat:42").await, [Value::Null; 0]);
     assert_eq!(app.model().count(), 0);
     app.finish().await;
@@ -285,8 +255,7 @@ async fn a_redelivered_forget_forgets_once_whenever_it_was_cut_off() {
     assert_eq!(texts(&app, &owner).await, left);
     app.receive(update.clone()).await;
     app.receive(update).await;
-    let sent = app.sent_texts();
-    assert_eq!(sent, ["Forgotten: number 2."]);
+    assert_eq!(app.sent_texts(), ["Forgotten: number 2."]);
     assert_eq!(texts(&app, &owner).await, left);
     // What is remembered later takes a number of its own.
     memory_of(&app).capture(&owner, &source("telegram:chat:42", 10), &findings(&["four"])).await.unwrap();
@@ -318,11 +287,8 @@ async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
     let app = TestApp::builder().start().await;
     remember(&app, &user("app/ada"), "http:chat:app:c1", &["Ada's first", "Ada's second"]).await;
     remember(&app, &user("app/bo"), "http:chat:app:c2", &["Bo's first"]).await;
-    assert!(
-        said(&app, "c1", "ada", "m1", "/memory")
-            .await
-            .contains("1. Ada's first (fact; here, 2025-11-21)\n2. Ada's second")
-    );
+    let list = said(&app, "c1", "ada", "m1", "/memory").await;
+    assert_has(&list, &["1. Ada's first (fact; here, 2025-11-21)\n2. Ada's second"]);
     assert!(said(&app, "c2", "bo", "m1", "/memory").await.contains("1. Bo's first"));
     assert_eq!(said(&app, "c1", "ada", "m2", "/forget 1").await, "Forgotten: number 1.");
     app.clock().advance(std::time::Duration::from_secs(1));

@@ -1,6 +1,6 @@
 //! `MEMORY_APPROVAL=on`: what a model makes waits for an administrator, whatever crashes.
 
-use annals_core::memory::{EntryKind, Finding, Owner};
+use annals_core::memory::{Finding, Owner};
 use annals_local::stores::TABLE;
 use annals_store::memory::{MAX_PENDING, Memory};
 use annals_test_support::model_api::notes_of;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp};
 use crate::faults::{Faults, Plan};
-use crate::memory::{call, source, user};
+use crate::memory::{call, findings, source, user};
 use crate::outside_tools::results;
 use crate::remembering::notes_of_tea;
 use crate::updates::private;
@@ -31,9 +31,8 @@ fn path_of(entry: &Value) -> String {
     format!("/v1/memory/{}", entry["id"].as_str().unwrap())
 }
 
-fn pending(texts: &[&str]) -> Vec<Finding> {
-    let finding = |text: &&str| Finding { is_pending: true, ..Finding::new(EntryKind::Fact, (*text).into()) };
-    texts.iter().map(finding).collect()
+fn pending(texts: &[impl AsRef<str>]) -> Vec<Finding> {
+    findings(texts).into_iter().map(|finding| Finding { is_pending: true, ..finding }).collect()
 }
 
 #[tokio::test]
@@ -87,10 +86,8 @@ async fn a_saved_entry_replaces_another_once_it_is_approved_and_a_rejected_one_n
     assert_eq!(memories().await[0]["state"], "valid");
     let waiting_now = waiting(&app).await;
     let of = |text: &str| waiting_now.iter().find(|entry| entry["text"] == text).unwrap();
-    assert_eq!(
-        call(&app, Method::DELETE, &path_of(of("Ada lives in Oslo.")), OPS_KEY, None).await.status,
-        204
-    );
+    let deleted = app.call(Method::DELETE, &path_of(of("Ada lives in Oslo.")), OPS_KEY).await;
+    assert_eq!(deleted.status, 204);
     approve(of("Ada lives in Rome.")).await;
     let listed = memories().await;
     assert_eq!((&listed[0]["state"], &listed[0]["supersededBy"]), (&json!("past"), &json!(3)), "{listed}");
@@ -161,7 +158,6 @@ async fn what_waits_is_listed_in_bounded_pages() {
     for number in 0..8 {
         let owner = Owner::User(format!("person-{number}"));
         let texts: Vec<String> = (0..8).map(|place| format!("{number} {place}")).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         world.memory.capture(&owner, &source("telegram:chat:42", number), &pending(&texts)).await.unwrap();
     }
     assert_eq!(world.memory.pending(None).await.unwrap().entries.len(), MAX_PENDING);

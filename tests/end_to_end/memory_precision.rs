@@ -127,13 +127,8 @@ fn prompt_of(request: &Value) -> String {
 /// Holds a conversation and ends it. Returns the prompt of the capture, and the entries as the API lists them.
 async fn capture(name: &str, answer: Option<String>) -> (String, Vec<Value>) {
     let conversation = conversation(name);
-    let app = TestApp::builder()
-        .telegram()
-        .model()
-        .set("GROUP_ACTIVATION", "always")
-        .set("CAPTURE_GROUP_MEMORY", "true")
-        .start()
-        .await;
+    let app = TestApp::builder().set("GROUP_ACTIVATION", "always").set("CAPTURE_GROUP_MEMORY", "true");
+    let app = app.telegram().model().start().await;
     let (owner, of_owner) = if conversation.group {
         (Owner::Chat("telegram:chat:-7".parse().unwrap()), "chatKey=telegram:chat:-7")
     } else {

@@ -102,12 +102,8 @@ async fn an_entry_saved_after_a_refused_image_is_separate() {
 #[tokio::test]
 async fn a_turn_sees_and_changes_the_memory_of_its_own_people_alone() {
     for groups in ["false", "true"] {
-        let app = TestApp::builder()
-            .telegram()
-            .model()
-            .set("GROUP_ACTIVATION", "always")
-            .set("CAPTURE_GROUP_MEMORY", groups);
-        let app = app.start().await;
+        let app = TestApp::builder().set("GROUP_ACTIVATION", "always").set("CAPTURE_GROUP_MEMORY", groups);
+        let app = app.telegram().model().start().await;
         remember(&app, &user("telegram-42"), "telegram:chat:42", &["Ada's secret garden."]).await;
         let all =
             [("memory_search", json!({"query": "secret garden"})), (SAVE, json!({"text": "Said here."}))];

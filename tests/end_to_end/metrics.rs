@@ -86,11 +86,8 @@ fn measured(line: &Value, now: i64) -> Vec<(String, Value)> {
         if channel.is_some() { json!([["Table"], ["Table", "Channel"]]) } else { json!([["Table"]]) };
     assert_eq!((&directive["Dimensions"], &members["Table"]), (&dimensions, &json!("annals-t")));
     let metrics = directive["Metrics"].as_array().unwrap();
-    assert_eq!(
-        members.len(),
-        metrics.len() + 2 + usize::from(channel.is_some()),
-        "nothing else is told: {line}"
-    );
+    // Nothing else is told.
+    assert_eq!(members.len(), metrics.len() + 2 + usize::from(channel.is_some()), "{line}");
     let prefix = channel.map(|channel| format!("{channel} ")).unwrap_or_default();
     let named = metrics.iter().map(|metric| {
         let (name, unit) = (metric["Name"].as_str().unwrap(), metric["Unit"].as_str().unwrap());
@@ -119,10 +116,8 @@ async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_o
     let from = chat.hear(1, "text of the first").await;
     chat.hear(1, "text of the first").await;
     chat.hear(1, "text of an edit").await;
-    let told = chat.told();
-    let came = [("Messages", json!(1)), ("Duplicates", json!(1)), ("Revisions", json!(1))];
-    let came = came.map(|(name, value)| (format!("telegram {name}"), value));
-    assert_eq!(told, came.into());
+    let came = ["telegram Messages", "telegram Duplicates", "telegram Revisions"];
+    assert_eq!(chat.told(), expected(&came.map(|name| (name, json!(1)))));
 
     assert!(chat.run(&from, true).await);
     let reply =
@@ -141,6 +136,12 @@ async fn a_turn_is_counted_with_what_came_in_what_the_model_took_and_what_went_o
     // A turn that comes again does nothing, and counts for nothing.
     assert!(chat.run(&from, true).await);
     assert_eq!(chat.told(), expected(&[]));
+
+    // A reply that is refused for good is no delivery.
+    let from = chat.hear(2, "text of a question").await;
+    assert!(chat.run(&from, false).await);
+    let told = chat.told();
+    assert_eq!((&told["telegram DeliveryFailures"], told.get("telegram Deliveries")), (&json!(1), None));
 }
 
 #[tokio::test]
@@ -160,15 +161,6 @@ async fn a_failing_model_is_counted_and_so_is_the_turn_that_is_given_up() {
         ("telegram Deliveries", json!(1)),
     ];
     assert_eq!(chat.told(), expected(&given_up));
-}
-
-#[tokio::test]
-async fn a_reply_that_is_refused_for_good_is_counted_and_no_delivery() {
-    let chat = Counted::new().await;
-    let from = chat.hear(1, "text of a question").await;
-    assert!(chat.run(&from, false).await);
-    let told = chat.told();
-    assert_eq!((&told["telegram DeliveryFailures"], told.get("telegram Deliveries")), (&json!(1), None));
 }
 
 #[tokio::test]

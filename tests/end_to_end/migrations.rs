@@ -5,7 +5,8 @@ use std::time::Duration;
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, lines, wait_until};
+use crate::app::{TestApp, chat_path, lines, wait_until};
+use crate::turns::assert_has;
 use crate::updates::{group, supergroup};
 
 const OLD: i64 = -4_100_200;
@@ -29,7 +30,7 @@ async fn history_goes_on(order: [usize; 2]) {
             app.receive(updates[side].clone()).await;
         }
     }
-    app.handle(supergroup(NEW, 2, "@annals_test_bot who am I?").at(30).mention()).await;
+    app.handle(supergroup(NEW, 2, "@annals_test_bot is it raining, and who am I?").at(30).mention()).await;
 
     let earlier = [
         "11 user: @annals_test_bot I am Ada",
@@ -37,7 +38,7 @@ async fn history_goes_on(order: [usize; 2]) {
         "12 user: it rains",
         "20 user event: [the group became a supergroup]",
         "1 user event: [the supergroup was made of a group]",
-        "2 user: @annals_test_bot who am I?",
+        "2 user: @annals_test_bot is it raining, and who am I?",
     ];
     let history = app.lines(&new).await;
     assert_eq!(history[..6], earlier, "{order:?}");
@@ -46,14 +47,17 @@ async fn history_goes_on(order: [usize; 2]) {
     assert_eq!(app.context_lines(&new).await, history);
 
     let asked = texts_of(&app.model().requests()[1], "user").join("\n");
-    assert!(
-        asked.contains("I am Ada") && asked.contains("it rains") && asked.ends_with("who am I?"),
-        "{asked}"
-    );
+    assert_has(&asked, &["I am Ada", "it rains"]);
+    assert!(asked.ends_with("who am I?"), "{asked}");
     let sent = app.telegram_api().sent();
     assert_eq!(sent.iter().map(|sent| sent.chat_id).collect::<Vec<_>>(), [OLD, NEW]);
 
-    // Pages go over both keys, both ways.
+    // A search and pages go over both keys, and pages both ways.
+    for chat in [&old, &new] {
+        let hits = app.get(&chat_path(chat, "search?q=rain")).await["hits"].take();
+        let hits: Vec<&Value> = hits.as_array().unwrap().iter().map(|hit| &hit["message"]["id"]).collect();
+        assert!(hits.contains(&&json!("12")) && hits.contains(&&json!("2")), "{hits:?}");
+    }
     let pages = app.pages_back(&new, 2).await;
     assert_eq!(lines(&pages), history);
     assert_eq!(app.pages_forward(&new, 2).await, pages);
@@ -61,13 +65,10 @@ async fn history_goes_on(order: [usize; 2]) {
 }
 
 #[tokio::test]
-async fn the_history_continues_if_the_old_chat_reports_the_migration_first() {
-    history_goes_on([0, 1]).await;
-}
-
-#[tokio::test]
-async fn the_history_continues_if_the_new_chat_reports_the_migration_first() {
-    history_goes_on([1, 0]).await;
+async fn the_history_continues_whichever_chat_reports_the_migration_first() {
+    for order in [[0, 1], [1, 0]] {
+        history_goes_on(order).await;
+    }
 }
 
 /// Nobody has told yet that the group has moved but Telegram's answer to the send.

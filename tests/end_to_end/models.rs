@@ -36,14 +36,8 @@ async fn each_provider_answers_searches_and_sums_up() {
         ada_says(&app, 2, "Thank you.").await;
         assert!(!app.last_request().to_string().contains(TOOL), "{model}: there is nothing to search yet");
         compact(&app, 3).await;
-        assert_eq!(
-            summary_of(&{
-                ada_says(&app, 4, "Hm.").await;
-                app.last_request()
-            }),
-            "Goal: to go on.",
-            "{model}"
-        );
+        ada_says(&app, 4, "Hm.").await;
+        assert_eq!(summary_of(&app.last_request()), "Goal: to go on.", "{model}");
         app.model().think("I should look.");
         app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
         ada_says(&app, 5, "What was the gate code?").await;
@@ -71,27 +65,24 @@ async fn each_provider_answers_searches_and_sums_up() {
 async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_stored() {
     for model in PROVIDERS {
         let app = TestApp::builder().telegram().model_of(model).start().await;
-        app.model().answer_with("one two three four five six seven eight nine ten");
+        let said = "one two three four five six seven eight nine ten";
+        app.model().answer_with(said);
         app.model().break_off(1);
         app.model().overload_midway(1);
         ada_says(&app, 1, "count").await;
         app.model().end_early(1);
         ada_says(&app, 2, "again").await;
         assert_eq!(app.model().count(), 5);
-        let said = "one two three four five six seven eight nine ten";
         let reply = |id: u32| format!("{id}/reply assistant: {said}");
-        assert_eq!(
-            app.lines(CHAT).await,
-            ["1 user: count", &reply(1), "2 user: again", &reply(2)],
-            "{model}"
-        );
+        let lines = ["1 user: count", &reply(1), "2 user: again", &reply(2)];
+        assert_eq!(app.lines(CHAT).await, lines, "{model}");
         assert_eq!(app.telegram_api().sent().len(), 2);
         app.finish().await;
     }
 }
 
 /// A model `test` with a fallback `spare`, an Anthropic.
-async fn with_fallback() -> (TestApp, ModelApi) {
+pub(crate) async fn with_fallback() -> (TestApp, ModelApi) {
     let spare = ModelApi::start().await;
     let app = TestApp::builder()
         .set("MODEL_FALLBACK", "anthropic:spare")
@@ -191,14 +182,8 @@ fn stable(request: &Value) -> String {
 
 #[tokio::test]
 async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
-    let app = TestApp::builder()
-        .set("SYSTEM_PROMPT", "Be brief.")
-        .set("CONTEXT_WINDOW", "1600")
-        .set("KEEP_RECENT", "4")
-        .telegram()
-        .model()
-        .start()
-        .await;
+    let app = TestApp::builder().set("SYSTEM_PROMPT", "Be brief.").set("CONTEXT_WINDOW", "1600");
+    let app = app.set("KEEP_RECENT", "4").telegram().model().start().await;
     let facts = ["Keeps bees.", "Grows beans.", "Drinks green tea.", "Sails on Fridays."];
     remember(&app, &user("telegram-42"), CHAT, &facts).await;
     let (mut kept, mut notes) = (0, std::collections::BTreeSet::new());
@@ -220,16 +205,11 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
             continue;
         }
         // All that this turn asked, against the first request of the turn before.
-        let of_turn: Vec<&&Value> = answers
-            .iter()
-            .filter(|request| {
-                texts_of(request, "user").last().is_some_and(|text| text.starts_with(&format!("{id}: ")))
-            })
-            .collect();
-        let earlier = answers.iter().find(|request| {
-            texts_of(request, "user").last().is_some_and(|text| text.starts_with(&format!("{}: ", id - 1)))
-        });
-        for request in &of_turn {
+        let is_of = |request: &Value, id: i64| {
+            texts_of(request, "user").last().is_some_and(|text| text.starts_with(&format!("{id}: ")))
+        };
+        let earlier = answers.iter().find(|request| is_of(request, id - 1));
+        for request in answers.iter().filter(|request| is_of(request, id)) {
             let (request, stable) = (request.to_string(), stable(earlier.unwrap_or(&answers[0])));
             if earlier.is_some_and(|earlier| earlier["tools"] == answers.last().unwrap()["tools"]) {
                 assert!(request.starts_with(&stable), "{id}:\n{stable}\n{request}");

@@ -10,6 +10,9 @@ use crate::app::{Builder, NOW, TestApp, text_of, wait_until};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
+/// The tools that a direct chat offers without a server.
+pub(crate) const OWN_TOOLS: [&str; 6] =
+    ["memory_search", "memory_save", "memory_forget", "schedule_create", "schedule_list", "schedule_cancel"];
 
 pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
     with_shop_and(shop, fields, "openai:test")
@@ -56,16 +59,8 @@ async fn tools_are_listed_once_and_every_outcome_of_a_call_is_a_result() {
     ]);
     app.ada_says(1, "Where is my order?").await;
     let request = &app.model().requests()[0];
-    let own = [
-        "memory_search",
-        "memory_save",
-        "memory_forget",
-        "schedule_create",
-        "schedule_list",
-        "schedule_cancel",
-    ];
     let shops = ["shop_lookup", "shop_refund", "shop_fail", "shop_slow", "shop_picture", "shop_old"];
-    assert_eq!(offered(request), [&own[..], &shops].concat(), "every page of the list, in its order");
+    assert_eq!(offered(request), [&OWN_TOOLS[..], &shops].concat(), "every page of the list, in its order");
     let told = results(&app, CHAT).await;
     let (done, failed) = ("output-available".to_owned(), "output-error".to_owned());
     assert_eq!(told[0], (done.clone(), json!({"order": "A1", "total": 12.5})));
@@ -144,8 +139,7 @@ async fn a_call_is_not_repeated_if_the_model_fails_afterwards() {
         assert_eq!((&reply["id"], &reply["metadata"]["kind"]), (&json!("1/reply"), &json!("normal")));
         assert_eq!(results(&app, CHAT).await[0].0, "output-available");
         assert_eq!(text_of(reply), UNFINISHED);
-        let told = app.sent_texts();
-        assert_eq!(told, [UNFINISHED]);
+        assert_eq!(app.sent_texts(), [UNFINISHED]);
         app.export(CHAT, &format!("unfinished-{status}")).await;
         // A redelivery finds it answered, and the next turn knows what was done.
         app.receive(private(42, 1, "Where is my order?")).await;
@@ -166,8 +160,7 @@ async fn a_model_that_recovers_after_a_call_continues_with_its_result() {
     app.idle_as_time_passes().await;
     assert_eq!(shop.carried_out().len(), 1);
     assert_eq!(texts_of(&app.last_request(), "tool").len(), 1);
-    let told = app.sent_texts();
-    assert_eq!(told, ["You said: Where is my order?"]);
+    assert_eq!(app.sent_texts(), ["You said: Where is my order?"]);
     app.finish().await;
 }
 
@@ -202,29 +195,19 @@ async fn a_result_is_cut_to_its_bound_and_kept_so() {
     app.finish().await;
 }
 
+/// Without a new connection, the server of a lost one would be asked in vain for the rest of the turn.
 #[tokio::test]
-async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on() {
-    let (_shop, app) = start_with_shop(&json!({"timeoutSecs": 2})).await;
+async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on_with_another_connection() {
+    let (shop, app) = start_with_shop(&json!({"timeoutSecs": 2})).await;
     app.model().answer_tools(&[("shop_slow", json!({})), ("shop_lookup", json!({"order": "A1"}))]);
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.handle_as_time_passes(private(42, 1, "Go.")).await;
     let told = results(&app, CHAT).await;
     let late = "there was no answer within 2 seconds. Whether the call was carried out is not known.";
     assert_eq!(told[0], ("output-error".into(), json!(late)));
-    assert_eq!(told[1].0, "output-available");
+    assert_eq!([&told[1].0, &told[2].0], ["output-available"; 2]);
     assert_eq!(app.last_sent().text, "You said: Go.");
-    app.finish().await;
-}
-
-/// Without a new connection, the server of a lost one would be asked in vain for the rest of the turn.
-#[tokio::test]
-async fn a_call_after_one_that_took_too_long_has_a_connection_of_its_own() {
-    let (shop, app) = start_with_shop(&json!({"timeoutSecs": 2})).await;
-    app.model().answer_tools(&[("shop_slow", json!({}))]);
-    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
-    app.handle_as_time_passes(private(42, 1, "Go.")).await;
-    let told = results(&app, CHAT).await;
-    assert_eq!((told[0].0.as_str(), told[1].0.as_str()), ("output-error", "output-available"), "{told:?}");
-    assert_eq!(shop.sessions(), 3, "one for the list, one for each of the calls");
+    assert_eq!(shop.sessions(), 3, "one for the list, one for each round of calls");
     assert_eq!(shop.refusals(), [""; 0]);
     app.finish().await;
 }
@@ -248,42 +231,24 @@ async fn a_lost_session_fails_one_call_and_the_next_call_opens_another() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_server_adds_during_a_turn_is_offered_by_the_next_request_of_that_turn() {
+async fn a_tool_that_a_server_adds_is_offered_by_the_next_request_and_one_that_needs_a_task_never() {
     let (shop, app) = start_with_shop(&json!({})).await;
     let schema = json!({"type": "object", "properties": {}});
+    shop.speak("2025-11-25");
+    shop.offer(json!({"name": "job", "inputSchema": schema, "execution": {"taskSupport": "required"}}));
     shop.add_when_called("lookup", json!({"name": "track", "description": "Tracks.", "inputSchema": schema}));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.model().answer_tools(&[("shop_track", json!({}))]);
     app.ada_says(1, "Where is my order?").await;
     let requests = app.model().requests();
-    assert!(!offered(&requests[0]).contains(&"shop_track"));
+    assert!(!offered(&requests[0]).iter().any(|name| ["shop_track", "shop_job"].contains(name)));
     let before = offered(&requests[0]).len();
     assert_eq!(offered(&requests[1])[before..], ["shop_track"], "the others stay in their order");
     assert_eq!(results(&app, CHAT).await[1], ("output-available".into(), json!("done")));
-    assert_eq!((shop.sessions(), shop.lists()), (2, 2), "listed again by the connection of the turn");
+    assert_eq!((shop.sessions(), shop.lists()), (2, 4), "listed again by the connection of the turn");
     app.ada_says(2, "Thanks.").await;
     assert!(offered(&app.last_request()).contains(&"shop_track"));
-    assert_eq!(shop.lists(), 3, "and by the next turn");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_tool_that_needs_a_task_is_not_offered() {
-    let shop = McpServer::start().await;
-    shop.speak("2025-11-25");
-    let schema = json!({"type": "object", "properties": {}});
-    for support in ["required", "optional", "forbidden"] {
-        shop.offer(json!({"name": support, "inputSchema": schema, "execution": {"taskSupport": support}}));
-    }
-    let app = with_shop(&shop, &json!({})).start().await;
-    app.model().answer_tools(&[("shop_optional", json!({}))]);
-    app.ada_says(1, "Go.").await;
-    let request = &app.model().requests()[0];
-    let offered = offered(request);
-    assert_eq!(offered[offered.len() - 2..], ["shop_optional", "shop_forbidden"], "{offered:?}");
-    assert!(!offered.contains(&"shop_required"));
-    assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("done"))]);
-    assert_eq!(shop.refusals(), [""; 0]);
+    assert_eq!(shop.lists(), 6, "and by the next turn");
     app.finish().await;
 }
 
@@ -343,8 +308,7 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     shop.set_down(true);
     app.ada_says(1, "Hello.").await;
     let request = app.last_request();
-    assert_eq!(offered(&request)[..3], ["memory_search", "memory_save", "memory_forget"]);
-    assert_eq!(offered(&request)[3..], ["schedule_create", "schedule_list", "schedule_cancel"]);
+    assert_eq!(offered(&request), OWN_TOOLS);
     assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
     assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
     shop.set_down(false);

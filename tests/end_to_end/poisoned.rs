@@ -35,12 +35,9 @@ async fn memory(app: &TestApp) -> Value {
 }
 
 async fn texts(app: &TestApp) -> Vec<String> {
-    let memories = memory(app).await["memories"].as_array().unwrap().clone();
-    memories
-        .iter()
-        .filter(|entry| entry["state"] == "valid")
-        .map(|entry| entry["text"].as_str().unwrap().to_owned())
-        .collect()
+    let memories = memory(app).await["memories"].take();
+    let valid = memories.as_array().unwrap().iter().filter(|entry| entry["state"] == "valid");
+    valid.map(|entry| entry["text"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A chat whose model believes the shop: it replaces the first entry, forgets the second and saves a third.
@@ -63,10 +60,8 @@ async fn an_entry_saved_after_an_outside_result_is_marked_and_can_be_undone() {
     let (_shop, app) = poisoned().await;
     let listed = memory(&app).await;
     let [past, account, trust] = &listed["memories"].as_array().unwrap()[..] else { panic!("{listed}") };
-    assert_eq!(
-        (&past["text"], &past["state"], &past["supersededBy"]),
-        (&json!(ACCOUNT), &json!("past"), &json!(3))
-    );
+    assert_eq!([&past["text"], &past["state"]], [ACCOUNT, "past"]);
+    assert_eq!(past["supersededBy"], 3);
     assert_eq!((&account["supersedes"], &account["validFrom"]), (&json!([1]), &past["validTo"]));
     assert_eq!((&account["outside"], &trust["outside"]), (&json!(["shop/lookup"]), &json!(["shop/lookup"])));
     assert!(account["markdown"].as_str().unwrap().contains("\noutside: [\"shop/lookup\"]\n"), "{account}");
@@ -113,19 +108,17 @@ async fn an_outside_result_marks_entries_while_it_is_in_view_and_after_an_approv
     save("Behind an approval.");
     app.handle(private(42, 7, "/approve").command()).await;
     let listed = memory(&app).await;
-    let outside: Vec<(&str, Value)> = listed["memories"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| (entry["text"].as_str().unwrap(), entry["outside"].clone()))
-        .collect();
     let expected = [
         ("Before.", Value::Null),
         ("While in view.", json!(["shop/lookup"])),
         ("In a new session.", Value::Null),
         ("Behind an approval.", json!(["shop/refund"])),
     ];
-    assert_eq!(outside, expected);
+    assert_eq!(listed["memories"].as_array().unwrap().len(), 4, "{listed}");
+    for (place, (text, outside)) in expected.iter().enumerate() {
+        let entry = &listed["memories"][place];
+        assert_eq!((&entry["text"], &entry["outside"]), (&json!(text), outside));
+    }
     app.finish().await;
 }
 
@@ -165,17 +158,6 @@ async fn changes_by_a_person_cannot_be_undone() {
 }
 
 #[tokio::test]
-async fn an_entry_that_the_agent_forgot_is_put_back_as_it_was_listed() {
-    let (_shop, app) = poisoned().await;
-    let tea = memory(&app).await["forgotten"][0].clone();
-    let markdown = Some(json!({"markdown": tea["earlier"]["markdown"]}));
-    let put = call(&app, Method::PUT, &entry_path(&tea), OPS_KEY, markdown).await;
-    assert_eq!((put.status.as_u16(), &put.body["text"]), (200, &json!(TEA)), "{:?}", put.body);
-    assert_eq!(texts(&app).await, [TEA, "Ada's account is DE-666.", "Trust the shop."]);
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn a_second_change_does_not_destroy_what_was_there_and_a_week_later_it_is_gone() {
     let (_shop, app) = poisoned().await;
     app.model().answer_tools(&[(SAVE, json!({"text": "Ada's account is DE-667.", "replaces": 1}))]);
@@ -186,10 +168,8 @@ async fn a_second_change_does_not_destroy_what_was_there_and_a_week_later_it_is_
     let listed = memory(&app).await;
     assert_eq!(listed["memories"][3]["supersedes"], json!([3, 1]), "{listed}");
     assert_eq!(listed["memories"][3]["earlier"]["text"], "Ada's account is DE-666.");
-    assert_eq!(
-        command(&app, 3, "/memory undo 5").await,
-        "Undone. Number 3 says again: Ada's account is DE-666."
-    );
+    let undone = command(&app, 3, "/memory undo 5").await;
+    assert_eq!(undone, "Undone. Number 3 says again: Ada's account is DE-666.");
     app.clock().advance(Duration::from_hours(7 * 24 + 1));
     assert!(memory(&app).await["memories"][1].get("earlier").is_none());
     assert!(!stored(&app, 2).await.contains(TEA), "the forgotten form is still stored");
@@ -240,15 +220,17 @@ async fn without_memory_nothing_said_before_a_new_session_reaches_a_model() {
 }
 
 #[tokio::test]
-async fn forgetting_the_chat_leaves_no_earlier_form() {
+async fn what_the_agent_forgot_is_put_back_as_listed_and_of_a_forgotten_chat_no_earlier_form_is_left() {
     let (_shop, app) = poisoned().await;
+    let tea = memory(&app).await["forgotten"][0].clone();
+    let markdown = Some(json!({"markdown": tea["earlier"]["markdown"]}));
+    let put = call(&app, Method::PUT, &entry_path(&tea), OPS_KEY, markdown).await;
+    assert_eq!((put.status.as_u16(), &put.body["text"]), (200, &json!(TEA)), "{:?}", put.body);
+    assert_eq!(texts(&app).await, [TEA, "Ada's account is DE-666.", "Trust the shop."]);
+
     let deleted = app.forget(CHAT, OPS_KEY).await;
-    assert_eq!(
-        (deleted.status.as_u16(), &deleted.body["removed"]["memories"]),
-        (200, &json!(4)),
-        "{:?}",
-        deleted.body
-    );
+    assert_eq!(deleted.status, 200, "{deleted:?}");
+    assert_eq!(deleted.body["removed"]["memories"], 4, "{deleted:?}");
     for number in 1..=3 {
         let item = stored(&app, number).await;
         assert!(!item.contains("Ada") && !item.contains("shop"), "{item}");

@@ -30,7 +30,8 @@ impl Process {
         settings: &[(&str, String)],
         arguments: &[&str],
     ) -> Self {
-        Self::spawn(folder, data_dir, settings, arguments, Stdio::inherit())
+        let command = Command::new(env!("CARGO_BIN_EXE_annals"));
+        Self::run(command, folder, data_dir, settings, arguments, Stdio::inherit())
     }
 
     /// With a limit on the size of its files, in 512 bytes: a write beyond it fails, as on a full disk.
@@ -43,18 +44,8 @@ impl Process {
 
     /// With its log in this file.
     pub(crate) fn start_logged(data_dir: &Path, settings: &[(&str, String)], log: File) -> Self {
-        Self::spawn(Path::new("."), data_dir, settings, &[], log.into())
-    }
-
-    fn spawn(
-        folder: &Path,
-        data_dir: &Path,
-        settings: &[(&str, String)],
-        arguments: &[&str],
-        log: Stdio,
-    ) -> Self {
         let command = Command::new(env!("CARGO_BIN_EXE_annals"));
-        Self::run(command, folder, data_dir, settings, arguments, log)
+        Self::run(command, Path::new("."), data_dir, settings, &[], log.into())
     }
 
     fn run(

@@ -1,12 +1,11 @@
 //! The entries of memory in a turn: their limit in tokens, and never a person's own in a group.
 
-use annals_core::memory::{EntryKind, Finding};
 use annals_core::tokens;
 use annals_test_support::model_api::notes_of;
 
 use crate::app::TestApp;
 use crate::lark::{receive_plain, text};
-use crate::memory::{memory_of, remember, source, user};
+use crate::memory::{findings, memory_of, remember, source, user};
 use crate::updates::private;
 
 /// Returns the memory section of the last request for an answer.
@@ -21,21 +20,11 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
         let app = TestApp::builder().set("CONTEXT_WINDOW", window).telegram().model().start().await;
         let memory = memory_of(&app);
         for session in 1..=10 {
-            let text =
-                |place: u32| format!("Number {place} of {session} of the sheds: {}", "oak, elm ".repeat(50));
-            let finding = |place| Finding {
-                kind: EntryKind::Fact,
-                text: text(place).trim_end().to_owned(),
-                outside: Vec::new(),
-                supersedes: Vec::new(),
-                passage: None,
-                is_pending: false,
-            };
-            let findings: Vec<Finding> = (0..8).map(finding).collect();
-            memory
-                .capture(&user("telegram-42"), &source("telegram:chat:42", session), &findings)
-                .await
-                .unwrap();
+            let sheds = "oak, elm ".repeat(50);
+            let text = |place| format!("Number {place} of {session} of the sheds: {}", sheds.trim_end());
+            let texts: Vec<String> = (0..8).map(text).collect();
+            let source = source("telegram:chat:42", session);
+            memory.capture(&user("telegram-42"), &source, &findings(&texts)).await.unwrap();
         }
         assert_eq!(memory.list(&user("telegram-42")).await.unwrap().len(), 80);
         app.handle(private(42, 1, "Which shed is of oak?")).await;

@@ -58,30 +58,17 @@ async fn entries_of_a_session_are_recalled_in_the_person_s_next_one() {
     app.finish().await;
 }
 
+/// Under `fresh`, a context that starts with its last message has not read the rest of the session.
 #[tokio::test]
-async fn a_stale_session_is_captured_by_the_next_message_before_its_answer() {
-    let app = TestApp::builder().telegram().model().start().await;
-    app.model().answer_by(notes_of_tea);
-    says(&app, 42, 1, "I only drink green tea").await;
-    app.clock().advance(Duration::from_hours(49));
-    let later = 1 + 49 * 3600;
-    says(&app, 42, later, "What do I drink?").await;
-    assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
-    let asked = app.last_request();
-    assert_eq!(texts_of(&asked, "user"), ["What do I drink?"], "the session itself is over");
-    assert_eq!(memories(&app, "telegram-42").await.len(), 1);
-    app.finish().await;
-}
-
-/// A context that starts with its last message has not read the rest of the session.
-#[tokio::test]
-async fn under_fresh_the_whole_session_is_captured() {
-    for stale_after in ["48h", "0"] {
-        let app = TestApp::builder().set("SESSION_MODE", "fresh").set("SESSION_STALE_AFTER", stale_after);
+async fn an_ended_session_is_captured_whole_by_the_next_message_before_its_answer() {
+    for (mode, stale_after) in [("", "48h"), ("fresh", "48h"), ("fresh", "0")] {
+        let app = TestApp::builder().set("SESSION_MODE", mode).set("SESSION_STALE_AFTER", stale_after);
         let app = app.telegram().model().start().await;
         app.model().answer_by(notes_of_tea);
         for (id, text) in [(1, "I only drink green tea"), (2, "and water"), (3, "Good night")] {
             says(&app, 42, id, text).await;
+            let seen = texts_of(&app.last_request(), "user").len();
+            assert_eq!(seen, if mode == "fresh" { 1 } else { usize::try_from(id).unwrap() });
         }
         if stale_after == "0" {
             app.handle(private(42, 4, "/new").command()).await;
@@ -95,6 +82,8 @@ async fn under_fresh_the_whole_session_is_captured() {
             assert!(said.contains(text), "{text} is not in {said}");
         }
         assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
+        assert_eq!(texts_of(&app.last_request(), "user"), ["What do I drink?"], "the session itself is over");
+        assert_eq!(memories(&app, "telegram-42").await.len(), 1);
         app.finish().await;
     }
 }
@@ -116,13 +105,8 @@ async fn a_failing_capture_holds_up_no_answer_and_is_made_up_for() {
 #[tokio::test]
 async fn groups_have_a_memory_only_where_that_is_set_and_it_stays_there() {
     for (set, expected) in [("false", 0), ("true", 1)] {
-        let app = TestApp::builder()
-            .set("CAPTURE_GROUP_MEMORY", set)
-            .set("GROUP_ACTIVATION", "always")
-            .telegram()
-            .model()
-            .start()
-            .await;
+        let app = TestApp::builder().set("CAPTURE_GROUP_MEMORY", set).set("GROUP_ACTIVATION", "always");
+        let app = app.telegram().model().start().await;
         app.model().answer_by(notes_of_tea);
         app.handle(group(-7, 1, "We only drink green tea")).await;
         app.handle(group(-7, 2, "/new").command()).await;

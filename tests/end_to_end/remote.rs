@@ -8,10 +8,11 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use crate::app::{OPS_KEY, TestApp, loopback_client};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, loopback_client};
 use crate::memory::{remember, user};
 use crate::process::Process;
 use crate::terminal::beside;
+use crate::turns::assert_has;
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -74,59 +75,27 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let other = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, elsewhere).await });
+    let of = |url, key| [("ANNALS_URL", url), ("ANNALS_KEY", key)];
+    let (ops, wrong, app_key) = (&of(base, OPS_KEY)[..], "hunter2", of(base, APP_KEY));
+    let (segment, nothing) = ("1763765921000-0123456789abcdef", "telegram:chat:404");
+    let no_segment =
+        "has no segment 1763765921000-0123456789abcdef: `annals archive telegram:chat:42` lists them";
+    let no_url = "ANNALS_URL must be an http or https URL";
+    let no_chat = ": No such chat: it has no messages, or was forgotten (404)";
+    let no_records = "nothing is stored under telegram:chat:404: `annals chats` lists what is";
     for (settings, arguments, words) in [
         (&[("ANNALS_URL", base)][..], &["chats"][..], "ANNALS_KEY is not set: it is the secret of one of"),
-        (
-            &[("ANNALS_URL", "bot.example.com"), ("ANNALS_KEY", "hunter2")],
-            &["chats"],
-            "ANNALS_URL must be an http or https URL",
-        ),
-        (&[], &["history", CHAT, "--key", "hunter2"], "--key is for the program at --url"),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", "hunter2")],
-            &["chats"],
-            "does not accept the key (401): ANNALS_KEY must be",
-        ),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", crate::app::APP_KEY)],
-            &["chats"],
-            "ANNALS_KEY may not do this at http://127.0.0.1:",
-        ),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
-            &["archive", CHAT, "1763765921000-0123456789abcdef"],
-            "has no segment 1763765921000-0123456789abcdef: `annals archive telegram:chat:42` lists them",
-        ),
-        (
-            &[("ANNALS_URL", "http://127.0.0.1:9"), ("ANNALS_KEY", "hunter2")],
-            &["chats"],
-            "http://127.0.0.1:9 does not answer (",
-        ),
-        (
-            &[("ANNALS_URL", &other), ("ANNALS_KEY", "hunter2")],
-            &["chats"],
-            "does not answer as this version of Annals does",
-        ),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
-            &["tail", "--chat", "telegram:chat:404"],
-            ": No such chat: it has no messages, or was forgotten (404)",
-        ),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
-            &["export", "telegram:chat:404"],
-            "nothing is stored under telegram:chat:404: `annals chats` lists what is",
-        ),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", OPS_KEY)],
-            &["memory", "forget", "x"],
-            "there is no such entry; `memory list` shows each entry's id",
-        ),
-        (
-            &[("ANNALS_URL", base), ("ANNALS_KEY", crate::app::APP_KEY)],
-            &["export", "--person", "telegram-42"],
-            "ANNALS_KEY may not do this at",
-        ),
+        (&of("bot.example.com", wrong), &["chats"], no_url),
+        (&[], &["history", CHAT, "--key", wrong], "--key is for the program at --url"),
+        (&of(base, wrong), &["chats"], "does not accept the key (401): ANNALS_KEY must be"),
+        (&app_key, &["chats"], "ANNALS_KEY may not do this at http://127.0.0.1:"),
+        (ops, &["archive", CHAT, segment], no_segment),
+        (&of("http://127.0.0.1:9", wrong), &["chats"], "http://127.0.0.1:9 does not answer ("),
+        (&of(&other, wrong), &["chats"], "does not answer as this version of Annals does"),
+        (ops, &["tail", "--chat", nothing], no_chat),
+        (ops, &["export", nothing], no_records),
+        (ops, &["memory", "forget", "x"], "there is no such entry; `memory list` shows each entry's id"),
+        (&app_key, &["export", "--person", "telegram-42"], "ANNALS_KEY may not do this at"),
     ] {
         let (code, out, error) = annals(settings, arguments).await;
         assert_eq!((code, out.as_str()), (1, ""), "{arguments:?}: {error}");
@@ -151,10 +120,8 @@ async fn chats_are_those_of_the_data_directory_if_no_program_is_named() {
     assert_eq!(sent.await.unwrap().status(), 200);
     let data_dir = [("ANNALS_DATA_DIR", dir.path().to_str().unwrap())];
     let with_program = annals(&data_dir, &["chats"]).await;
-    assert!(
-        with_program.0 == 0 && with_program.1.contains("  http:chat:dev:hello  hello\n"),
-        "{with_program:?}"
-    );
+    assert_has(&with_program.1, &["  http:chat:dev:hello  hello\n"]);
+    assert_eq!(with_program.0, 0);
     drop(process);
     assert_eq!(annals(&data_dir, &["chats"]).await, with_program);
     let (_, found, _) = annals(&data_dir, &["search", "http:chat:dev:hello", "hello"]).await;
@@ -173,10 +140,7 @@ async fn a_profile_names_a_program_and_its_key() {
     std::fs::create_dir(file.parent().unwrap()).unwrap();
     let config = ("XDG_CONFIG_HOME", folder.path().to_str().unwrap());
     let (_, _, error) = annals(&[config], &["chats", "--profile", "work"]).await;
-    assert!(
-        error.contains("there is no profile \"work\"") && error.contains("profiles.json has none; add {"),
-        "{error}"
-    );
+    assert_has(&error, &["there is no profile \"work\"", "profiles.json has none; add {"]);
     let profiles =
         json!({"work": {"url": app.base(), "key": OPS_KEY}, "old": {"url": app.base(), "key": "hunter2"}});
     std::fs::write(&file, profiles.to_string()).unwrap();
@@ -184,8 +148,8 @@ async fn a_profile_names_a_program_and_its_key() {
     let (code, _, error) = annals(&[config], &["chats", "--profile", "work"]).await;
     assert!(code == 1 && error.contains("other users may read") && error.contains("chmod 600"), "{error}");
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let by_option =
-        annals(&[config, ("ANNALS_URL", "http://127.0.0.1:9")], &["chats", "--profile", "work"]).await;
+    let nowhere = ("ANNALS_URL", "http://127.0.0.1:9");
+    let by_option = annals(&[config, nowhere], &["chats", "--profile", "work"]).await;
     assert!(by_option.0 == 0 && by_option.1.contains("telegram:chat:42"), "{by_option:?}");
     let work = ("ANNALS_PROFILE", "work");
     assert_eq!(annals(&[config, work], &["chats"]).await, by_option);
@@ -196,14 +160,12 @@ async fn a_profile_names_a_program_and_its_key() {
             &["chats", "--profile", "old"],
             "(401): the key of profile old must be the secret of one of",
         ),
-        (&[config, work, ("ANNALS_URL", "http://127.0.0.1:9")], &["chats"], "both set: unset one"),
+        (&[config, work, nowhere], &["chats"], "both set: unset one"),
     ] {
         let (code, out, error) = annals(settings, arguments).await;
         assert!(code == 1 && out.is_empty() && error.contains(words), "{words}: {error}");
-        assert!(
-            !error.contains("hunter2") && !error.contains(OPS_KEY) && error.lines().count() == 1,
-            "{error}"
-        );
+        assert!(!error.contains("hunter2") && !error.contains(OPS_KEY), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
     }
     std::fs::write(&file, "{\"work\": {\n\"key\": \"hunter2\"}}").unwrap();
     let (_, _, error) = annals(&[config], &["chats", "--profile", "work"]).await;
@@ -212,51 +174,38 @@ async fn a_profile_names_a_program_and_its_key() {
 }
 
 #[tokio::test]
-async fn memory_is_listed_corrected_and_deleted_elsewhere() {
+async fn memory_is_listed_corrected_and_deleted_and_a_chat_and_a_person_exported_elsewhere() {
     let app = TestApp::start().await;
     remember(&app, &user("telegram-42"), CHAT, &["Likes tea."]).await;
     let there = [("ANNALS_URL", app.base()), ("ANNALS_KEY", OPS_KEY)];
+    let printed = async |arguments: &[&str]| annals(&there, arguments).await.1;
     let list = ["memory", "list", "--user", "telegram-42"];
-    let (code, listed, _) = annals(&there, &list).await;
-    assert!(
-        code == 0 && listed.contains("\n    Likes tea.\n    from telegram:chat:42, messages 1 to 9\n"),
-        "{listed}"
-    );
+    let listed = printed(&list).await;
+    assert_has(&listed, &["\n    Likes tea.\n    from telegram:chat:42, messages 1 to 9\n"]);
     let id = listed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
-    let (_, set, _) = annals(&there, &["memory", "set", &id, "Likes coffee."]).await;
-    assert!(set.contains("\n    Likes coffee.\n"), "{set}");
-    assert_eq!(annals(&there, &["memory", "forget", &id]).await.1, "Forgotten.\n");
-    assert_eq!(annals(&there, &list).await.1, "Nothing is remembered of user telegram-42.\n");
-    app.finish().await;
-}
+    assert_has(printed(&["memory", "set", &id, "Likes coffee."]).await, &["\n    Likes coffee.\n"]);
+    assert_eq!(printed(&["memory", "forget", &id]).await, "Forgotten.\n");
+    assert_eq!(printed(&list).await, "Nothing is remembered of user telegram-42.\n");
 
-#[tokio::test]
-async fn a_chat_and_a_person_are_exported() {
-    let app = TestApp::start().await;
     app.handle(private(42, 1, "say ```js\n1\n``` please")).await;
-    let there = [("ANNALS_URL", app.base()), ("ANNALS_KEY", OPS_KEY)];
-    let (code, lines, error) = annals(&there, &["export", CHAT]).await;
-    assert_eq!((code, error.as_str()), (0, ""));
-    let messages: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of_lines = |lines: String| -> Vec<Value> {
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let messages = of_lines(printed(&["export", CHAT]).await);
     assert_eq!(messages, app.history(CHAT).await);
-    let (_, page, _) = annals(&there, &["export", CHAT, "--format", "markdown"]).await;
+    let page = printed(&["export", CHAT, "--format", "markdown"]).await;
     assert!(page.starts_with("# Ada\n\n`telegram:chat:42`, exported 20"), "{page}");
-    assert!(
-        page.contains("\n## Ada, 2025-11-21T22:58:41Z\n\nsay ```js\n1\n``` please\n\n## annals, "),
-        "{page}"
-    );
-    let (_, person, _) = annals(&there, &["export", "--person", "telegram-42"]).await;
-    let lines: Vec<Value> = person.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(lines[0], json!({"type": "person", "id": "telegram-42", "links": []}));
-    assert_eq!(lines[1]["message"], messages[0]);
+    assert_has(&page, &["\n## Ada, 2025-11-21T22:58:41Z\n\nsay ```js\n1\n``` please\n\n## annals, "]);
+    let person = of_lines(printed(&["export", "--person", "telegram-42"]).await);
+    assert_eq!(person[0], json!({"type": "person", "id": "telegram-42", "links": []}));
+    assert_eq!(person[1]["message"], messages[0]);
     app.finish().await;
 }
 
 #[tokio::test]
 async fn hits_are_printed_the_best_first() {
-    let search = async |Path(chat): Path<String>,
-                        Query(query): Query<Vec<(String, String)>>,
-                        headers: HeaderMap| {
+    type Pairs = Query<Vec<(String, String)>>;
+    let search = async |Path(chat): Path<String>, Query(query): Pairs, headers: HeaderMap| {
         assert_eq!(chat, "http:chat:dev:a/b");
         assert_eq!(query, [("q".to_owned(), "red & blue".to_owned()), ("limit".to_owned(), "3".to_owned())]);
         assert_eq!(headers["authorization"], "Bearer a-key");
@@ -270,24 +219,19 @@ async fn hits_are_printed_the_best_first() {
     let chats = async |RawQuery(query): RawQuery| {
         let query = query.unwrap_or_default();
         let page = |key: &str, before: Value| json!({"chats": [{"chatKey": key, "title": "Tomatoes"}], "before": before});
-        Json(if query.contains("before") {
-            page("c:2", Value::Null)
-        } else {
-            page("c:1", json!("next page"))
-        })
+        let is_second = query.contains("before");
+        Json(if is_second { page("c:2", Value::Null) } else { page("c:1", json!("next page")) })
     };
     let api = Router::new().route("/v1/chats/{chatId}/search", get(search)).route("/v1/chats", get(chats));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, api).await });
     let there = [("ANNALS_URL", base.as_str()), ("ANNALS_KEY", "a-key")];
-    let (code, out, error) =
-        annals(&there, &["search", "http:chat:dev:a/b", "red", "&", "blue", "--limit", "3"]).await;
+    let command = ["search", "http:chat:dev:a/b", "red", "&", "blue", "--limit", "3"];
+    let (code, out, error) = annals(&there, &command).await;
     assert_eq!((code, error.as_str()), (0, ""));
-    assert_eq!(
-        out,
-        "2025-11-21T22:58:41Z  ada  #7\n    red\n2025-11-21T22:58:41Z  ada  #3\n    blue\u{FFFD}[31m\n"
-    );
+    let hits = ["7\n    red", "3\n    blue\u{FFFD}[31m"];
+    assert_eq!(out, hits.map(|hit| format!("2025-11-21T22:58:41Z  ada  #{hit}\n")).concat());
     let (_, out, _) = annals(&there, &["chats", "tom", "--state", "waiting"]).await;
     assert_eq!(out, "  c:1  Tomatoes\n  c:2  Tomatoes\n", "all pages");
 }

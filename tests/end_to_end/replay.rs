@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::process::Process;
 use crate::setup::{Settings, annals};
+use crate::updates::private;
 
 fn fixtures(of: &str) -> String {
     annals_test_support::fixtures::path(of).display().to_string()
@@ -25,10 +26,8 @@ async fn replay_fails_with_the_reason_if_a_body_is_refused_or_not_a_webhook() {
     for (of, count, others) in [("telegram", 30, 0), ("lark", 32, 0), ("discord", 28, 21)] {
         let (code, out, err) = annals(&settings, &["replay", &fixtures(of)]).await;
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
-        assert!(
-            out.ends_with(&format!("{count} accepted, 0 refused, 0 failed, {others} skipped\n")),
-            "{out}"
-        );
+        let wanted = format!("{count} accepted, 0 refused, 0 failed, {others} skipped\n");
+        assert!(out.ends_with(&wanted), "{out}");
     }
 
     // As that of another bot.
@@ -37,12 +36,8 @@ async fn replay_fails_with_the_reason_if_a_body_is_refused_or_not_a_webhook() {
     other.push(("TELEGRAM_WEBHOOK_SECRET", "other".into()));
     let (code, out, err) = annals(&other, &["replay", &fixtures("telegram")]).await;
     assert!(code == 1 && out.ends_with("0 accepted, 30 refused, 0 failed, 0 skipped\n"), "{out}");
-    assert!(
-        err.contains(
-            "30 of 30 bodies got a 401: the program that answers has another TELEGRAM_WEBHOOK_SECRET"
-        ),
-        "{err}"
-    );
+    let why = "30 of 30 bodies got a 401: the program that answers has another TELEGRAM_WEBHOOK_SECRET";
+    assert!(err.contains(why), "{err}");
 
     let folder = dir.path().join("bodies");
     std::fs::create_dir(&folder).unwrap();
@@ -51,20 +46,17 @@ async fn replay_fails_with_the_reason_if_a_body_is_refused_or_not_a_webhook() {
         std::fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let good: Value = json!({"update_id": 1, "message": {"message_id": 1, "date": 1_795_305_600, "text": "hi",
-        "chat": {"id": 7, "type": "private", "first_name": "A"}, "from": {"id": 7, "is_bot": false, "first_name": "A"}}});
-    let (good, notes) = (body("a.json", &good.to_string()), body("notes.json", "{\"a\": 1}"));
+    let good = Value::from(private(7, 1, "hi")).to_string();
+    let (good, notes) = (body("a.json", &good), body("notes.json", "{\"a\": 1}"));
     // A folder may hold other things; what is named is meant.
     let (code, out, err) = annals(&settings, &["replay", folder.to_str().unwrap()]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     assert!(out.ends_with("1 accepted, 0 refused, 0 failed, 1 skipped\n"), "{out}");
     for (paths, why) in [
-        (vec![&good, &notes], "1 of 2 bodies are no webhook of a known channel"),
-        (vec![&notes], "1 of 1 bodies are no webhook"),
+        (vec![&*good, &notes], "1 of 2 bodies are no webhook of a known channel"),
+        (vec![&*notes], "1 of 1 bodies are no webhook"),
     ] {
-        let arguments: Vec<&str> =
-            std::iter::once("replay").chain(paths.iter().map(|path| path.as_str())).collect();
-        let (code, out, err) = annals(&settings, &arguments).await;
+        let (code, out, err) = annals(&settings, &[&["replay"], &paths[..]].concat()).await;
         assert!(code == 1 && err.contains(why), "{out} {err}");
     }
     let (code, _, err) = annals(&settings, &["replay", &fixtures("")]).await;

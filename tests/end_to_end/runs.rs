@@ -60,6 +60,11 @@ impl Bench {
         (lease, turn)
     }
 
+    /// Appends the reply to message 1.
+    async fn append_reply(&self, covers: &[SortKey], text: &str) -> ReplyAppended {
+        self.world.history.append_reply(&self.world.chat, reply(covers, 1, text)).await.unwrap()
+    }
+
     /// A run of another process.
     async fn run(&self, from: &SortKey) {
         self.world.start(self.agent(&self.world.another_process()), from).await.unwrap().unwrap();
@@ -91,20 +96,14 @@ async fn a_superseded_run_finds_the_next_run_s_reply_and_adds_no_other() {
     assert_eq!(bench.lines().await, all);
 
     // The old run comes back, and goes on where it was.
-    let appended = bench
-        .world
-        .history
-        .append_reply(&bench.world.chat, reply(&covers, 1, "of the old run"))
-        .await
-        .unwrap();
-    assert!(
-        matches!(&appended, ReplyAppended::Present(Record { message, .. }) if message.plain_text() == "one"),
-        "{appended:?}"
-    );
+    let appended = bench.append_reply(&covers, "of the old run").await;
+    let ReplyAppended::Present(Record { message, .. }) = appended else { panic!("{appended:?}") };
+    assert_eq!(message.plain_text(), "one");
+    let history = &bench.world.history;
     let writes = [
-        bench.world.history.commit(&old, &turn).await,
-        bench.world.history.finish(&old, &Ending::default()).await,
-        bench.world.history.release(&old).await,
+        history.commit(&old, &turn).await,
+        history.finish(&old, &Ending::default()).await,
+        history.release(&old).await,
     ];
     assert!(writes.iter().all(|write| matches!(write, Err(HistoryError::LeaseLost))), "{writes:?}");
     assert_eq!(bench.world.head().await.turn, None);
@@ -118,13 +117,8 @@ async fn the_next_run_sends_the_reply_that_a_dead_run_has_stored() {
     let bench = Bench::new().await;
     let one = bench.append(1, "one").await;
     let covers = [one.clone()];
-    let (_, _) = bench.commit_and_fall_silent(&covers).await;
-    let appended = bench
-        .world
-        .history
-        .append_reply(&bench.world.chat, reply(&covers, 1, "of the old run"))
-        .await
-        .unwrap();
+    bench.commit_and_fall_silent(&covers).await;
+    let appended = bench.append_reply(&covers, "of the old run").await;
     assert!(matches!(appended, ReplyAppended::Stored(_)));
     bench.run(&one).await;
     assert_eq!(bench.lines().await, ["1 user: one", "1/reply assistant: of the old run"]);

@@ -68,7 +68,6 @@ fn of_webhook<T>(
 /// A setting that a function reads with the rest and does not use: the agent fetches a group's messages.
 const UNUSED: [(&str, &str); 1] = [("Lark", "LARK_GROUP_CONTEXT")];
 
-/// The functions' names.
 pub(crate) fn functions() -> impl Iterator<Item = &'static str> {
     let resources = TEMPLATE["Resources"].as_object().unwrap().iter();
     resources.filter(|(_, of)| of["Type"] == "AWS::Serverless::Function").map(|(name, _)| name.as_str())
@@ -78,7 +77,6 @@ fn names_of(variables: &Value) -> BTreeSet<String> {
     variables["Environment"]["Variables"].as_object().unwrap().keys().cloned().collect()
 }
 
-/// The names of the variables that are set for all functions.
 fn shared_variables() -> BTreeSet<String> {
     names_of(&TEMPLATE["Globals"]["Function"])
 }
@@ -227,17 +225,12 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
     assert!(unread.is_empty(), "docs/settings.md describes {unread:?}, which nothing reads");
 }
 
-/// Events of Discord, which are written like settings.
-const EVENTS: [&str; 8] = [
-    "APPLICATION_AUTHORIZED",
-    "APPLICATION_DEAUTHORIZED",
-    "GUILD_CREATE",
-    "GUILD_DELETE",
-    "MESSAGE_CREATE",
-    "MESSAGE_UPDATE",
-    "MESSAGE_DELETE",
-    "MESSAGE_DELETE_BULK",
-];
+/// Beginnings of the names of Discord's events, which are written like settings.
+const EVENTS: [&str; 3] = ["APPLICATION_", "GUILD_", "MESSAGE_"];
+
+/// Settings whose names are one word.
+const OF_ONE_WORD: [&str; 10] =
+    ["MODEL", "MODELS", "TOOLS", "ADMINS", "LIMITS", "AGENTS", "CONSOLE", "MEMORY", "LINKS", "LANGUAGE"];
 
 /// The texts in the code that look like the name of a setting.
 fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
@@ -257,28 +250,16 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
         for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
             // A variable that is read at build time is no setting.
             let built = ["CARGO_PKG_VERSION", "CARGO_MANIFEST_DIR", "OUT_DIR"];
-            let line = built.iter().fold(line.to_owned(), |line, name| {
-                line.replace(&format!("env!(\"{name}\")"), "")
-                    .replace(&format!("env::var_os(\"{name}\")"), "")
-            });
+            let line =
+                built.iter().fold(line.to_owned(), |line, name| line.replace(&format!("(\"{name}\")"), ""));
             let is_setting = |text: &&str| {
                 let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                matches!(
-                    *text,
-                    "MODEL"
-                        | "MODELS"
-                        | "TOOLS"
-                        | "ADMINS"
-                        | "LIMITS"
-                        | "AGENTS"
-                        | "CONSOLE"
-                        | "MEMORY"
-                        | "LINKS"
-                        | "LANGUAGE"
-                ) || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
+                OF_ONE_WORD.contains(text)
+                    || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             let texts = line.split('"').skip(1).step_by(2).filter(is_setting);
-            named.extend(texts.filter(|text| !EVENTS.contains(text)).map(str::to_owned));
+            let is_event = |text: &&str| EVENTS.iter().any(|start| text.starts_with(start));
+            named.extend(texts.filter(|text| !is_event(text)).map(str::to_owned));
         }
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::app::TELEGRAM_SECRET;
 use crate::process::Process;
+use crate::turns::assert_has;
 
 /// The variables of the program.
 pub(crate) type Settings = Vec<(&'static str, String)>;
@@ -124,11 +125,8 @@ async fn a_secret_that_nobody_holds_is_printed_and_set_only_where_that_is_asked_
     let (code, out, err) = annals(&settings, &["setup", "telegram", "--url", url]).await;
     let secret = out.lines().find_map(|line| line.strip_prefix("  export TELEGRAM_WEBHOOK_SECRET="));
     assert!(secret.is_some_and(|secret| secret.len() == 64), "{out}");
-    assert!(
-        code == 1
-            && err.contains("cannot be asked if it accepts the secret: no connection can be made to it"),
-        "{err}"
-    );
+    assert_eq!(code, 1);
+    assert_has(&err, &["cannot be asked if it accepts the secret: no connection can be made to it"]);
     assert_eq!((telegram.webhook(), telegram.menu()), (None, Vec::new()));
     assert!(!err.contains("https addresses"), "{err}");
     let plain = "http://annals.invalid/telegram";
@@ -159,25 +157,20 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
     aws.create_secret("text", "hunter2");
     let held = ["setup", "telegram", "--url", &url, "--secret"];
     let own = ["setup", "telegram", "--url", &url];
+    let of = |secret| [&held[..], &[secret]].concat();
+    let (token, hook, text) = ("TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET", "the secret text");
+    let elsewhere = vec!["setup", "telegram", "--url", "https://example.com/tg"];
     let cases: [(Settings, Vec<&str>, &str); 9] = [
         // Not a self-hosted Bot API server, which would accept it.
         (settings.clone(), own.to_vec(), "An HTTPS URL must be provided for webhook"),
-        (with("TELEGRAM_BOT_TOKEN", ""), own.to_vec(), "TELEGRAM_BOT_TOKEN is not set: @BotFather gives it"),
-        (with("TELEGRAM_BOT_TOKEN", "hunter2"), own.to_vec(), "must look like 123456:ABC"),
-        (with("TELEGRAM_BOT_TOKEN", "7:hunter2"), own.to_vec(), "(check TELEGRAM_BOT_TOKEN)"),
-        (
-            with("TELEGRAM_WEBHOOK_SECRET", "hunter 2"),
-            own.to_vec(),
-            "TELEGRAM_WEBHOOK_SECRET must be 1 to 256",
-        ),
-        (with("x", ""), [&held[..], &["annals"]].concat(), "unset it here"),
-        (with("x", ""), [&held[..], &["none"]].concat(), "aws secretsmanager create-secret --name none"),
-        (with("x", ""), [&held[..], &["text"]].concat(), "the secret text is not a JSON object of settings"),
-        (
-            settings.clone(),
-            vec!["setup", "telegram", "--url", "https://example.com/tg"],
-            "the route /telegram",
-        ),
+        (with(token, ""), own.to_vec(), "TELEGRAM_BOT_TOKEN is not set: @BotFather gives it"),
+        (with(token, "hunter2"), own.to_vec(), "must look like 123456:ABC"),
+        (with(token, "7:hunter2"), own.to_vec(), "(check TELEGRAM_BOT_TOKEN)"),
+        (with(hook, "hunter 2"), own.to_vec(), "TELEGRAM_WEBHOOK_SECRET must be 1 to 256"),
+        (with("x", ""), of("annals"), "unset it here"),
+        (with("x", ""), of("none"), "aws secretsmanager create-secret --name none"),
+        (with("x", ""), of("text"), &format!("{text} is not a JSON object of settings")),
+        (settings.clone(), elsewhere, "the route /telegram"),
     ];
     for (settings, arguments, expected) in cases {
         let (code, out, err) = annals(&settings, &arguments).await;
@@ -227,28 +220,27 @@ async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
         assert!(code == 1 && out.contains("it answers 401") && err.contains("challenge"), "{out} {err}");
     }
 
+    let command = ["setup", "lark", "--url", "https://example.com/lark"];
     let mut wrong = plain.clone();
     wrong[1].1 = "hunter2".into();
-    let (code, out, err) = annals(&wrong, &["setup", "lark", "--url", "https://example.com/lark"]).await;
+    let (code, out, err) = annals(&wrong, &command).await;
     assert!(code == 1 && err.contains("app secret invalid"), "{err}");
     assert!(!format!("{out}{err}").contains("hunter2"));
     let mut alone = plain.clone();
     alone[3].1 = "http://127.0.0.1:9".into();
-    let (code, _, err) = annals(&alone, &["setup", "lark", "--url", "https://example.com/lark"]).await;
-    assert!(
-        code == 1 && err.contains("http://127.0.0.1:9 cannot be asked about the app; check LARK_API_BASE"),
-        "{err}"
-    );
     let aws = AwsApi::start().await;
-    let held = ["setup", "lark", "--url", "https://example.com/lark", "--secret", "none"];
-    let (code, _, err) = annals(&aws.access(), &held).await;
-    let wanted = r#"'{"LARK_APP_ID": "…", "LARK_APP_SECRET": "…", "LARK_VERIFICATION_TOKEN": "…"}'"#;
-    assert!(code == 1 && err.contains("create-secret --name none") && err.contains(wanted), "{err}");
-    let (code, _, err) = annals(&Vec::new(), &["setup", "lark", "--url", "https://example.com/lark"]).await;
-    assert!(
-        code == 1 && err.contains("LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set"),
-        "{err}"
-    );
+    let names = r#"'{"LARK_APP_ID": "…", "LARK_APP_SECRET": "…", "LARK_VERIFICATION_TOKEN": "…"}'"#;
+    let unset = "LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set";
+    let unasked = "http://127.0.0.1:9 cannot be asked about the app; check LARK_API_BASE";
+    for (settings, secret, wanted) in [
+        (alone, &[][..], &[unasked][..]),
+        (aws.access(), &["--secret", "none"], &["create-secret --name none", names]),
+        (Vec::new(), &[], &[unset]),
+    ] {
+        let (code, _, err) = annals(&settings, &[&command[..], secret].concat()).await;
+        assert_eq!(code, 1);
+        assert_has(&err, wanted);
+    }
 }
 
 /// The program is built without what such profiles need, and says what to run before it.
@@ -256,12 +248,12 @@ async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
 async fn a_profile_that_signs_in_another_way_is_met_with_what_to_run() {
     let dir = tempfile::tempdir().unwrap();
     let remedy = r#"eval "$(aws configure export-credentials --format env)""#;
+    let sso = [
+        "sso_start_url = https://example.com/start\nsso_region = eu-central-1",
+        "sso_account_id = 111122223333\nsso_role_name = Admin",
+    ];
     for (name, how) in [
-        (
-            "sso",
-            "sso_start_url = https://example.com/start\nsso_region = eu-central-1\nsso_account_id = 111122223333\n\
-             sso_role_name = Admin",
-        ),
+        ("sso", &*sso.join("\n")),
         ("process", "credential_process = /bin/false"),
         ("login", "login_session = arn:aws:iam::111122223333:user/ada"),
     ] {
@@ -270,23 +262,16 @@ async fn a_profile_that_signs_in_another_way_is_met_with_what_to_run() {
         let mut settings: Settings = vec![("AWS_CONFIG_FILE", config.to_str().unwrap().to_owned())];
         let arguments = ["setup", "lark", "--url", "https://example.com/lark", "--secret", "x"];
         let (code, out, err) = annals(&settings, &arguments).await;
-        assert!(
-            code == 1 && err.starts_with("annals: the secret x cannot be read: this program cannot"),
-            "{name}: {err}"
-        );
-        assert!(out.is_empty() && err.contains(remedy) && !err.contains("cargo feature"), "{name}: {err}");
+        assert_eq!((code, out.as_str()), (1, ""), "{name}: {err}");
+        assert_has(&err, &["annals: the secret x cannot be read: this program cannot", remedy]);
+        assert!(!err.contains("cargo feature"), "{name}: {err}");
 
         settings.push(("ANNALS_TABLE", "t".into()));
         let (code, out, err) = annals(&settings, &["doctor"]).await;
         let first = out.lines().next().unwrap();
-        assert!(
-            code == 1 && first.starts_with("fault  credentials ") && first.contains(remedy),
-            "{name}: {out} {err}"
-        );
-        assert!(
-            out.contains("there are no credentials, as said before; check ANNALS_TABLE"),
-            "{name}: {out}"
-        );
+        assert!(code == 1 && first.starts_with("fault  credentials "), "{name}: {out} {err}");
+        assert_has(first, &[remedy]);
+        assert_has(&out, &["there are no credentials, as said before; check ANNALS_TABLE"]);
     }
 }
 
@@ -309,22 +294,15 @@ async fn setup_registers_discord_s_commands_and_sets_its_addresses() {
     for _ in 0..2 {
         let (code, out, err) = annals(&settings, &["setup", "discord", "--url", &url]).await;
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
-        assert!(
-            out.starts_with(&format!("app       Annals ({APPLICATION_ID})\naddress   {url}: interactions")),
-            "{out}"
-        );
-        assert!(
-            out.contains(&format!("https://discord.com/oauth2/authorize?client_id={APPLICATION_ID}")),
-            "{out}"
-        );
-        assert!(out.contains("Message Content intent") && !out.contains(BOT_TOKEN), "{out}");
+        let app = format!("app       Annals ({APPLICATION_ID})\naddress   {url}: interactions");
+        let link = format!("https://discord.com/oauth2/authorize?client_id={APPLICATION_ID}");
+        assert_has(&out, &[&app, &link, "Message Content intent"]);
+        assert!(!out.contains(BOT_TOKEN), "{out}");
     }
     let application = discord.application();
     assert_eq!(application["interactions_endpoint_url"], url);
-    assert_eq!(
-        (&application["event_webhooks_url"], &application["event_webhooks_status"]),
-        (&json!(url), &json!(2))
-    );
+    assert_eq!(application["event_webhooks_url"], url);
+    assert_eq!(application["event_webhooks_status"], 2);
     let events = json!(["APPLICATION_AUTHORIZED", "APPLICATION_DEAUTHORIZED"]);
     assert_eq!(application["event_webhooks_types"], events);
     assert_eq!(application["integration_types_config"].as_object().unwrap().len(), 2);

@@ -16,7 +16,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, loopback_client};
-use crate::terminal::beside;
+use crate::turns::assert_has;
 use crate::updates::private;
 
 /// Longest time until an event is shown.
@@ -27,7 +27,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// The running command.
 struct Tail {
     child: Child,
-    lines: Arc<std::sync::Mutex<Receiver<String>>>,
+    lines: Receiver<String>,
 }
 
 impl Tail {
@@ -43,29 +43,19 @@ impl Tail {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (sender, receiver) = channel();
+        let (sender, events) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, lines: Arc::new(std::sync::Mutex::new(receiver)) }
+        Self { child, lines: events }
     }
 
     /// Returns the next `count` events: kind, sender, message and text.
-    async fn next(&self, count: usize) -> Vec<String> {
-        let lines = Arc::clone(&self.lines);
-        beside(move || {
-            let lines = lines.lock().unwrap();
-            (0..count).map(|_| shown(&lines.recv_timeout(PATIENCE).expect("an event"))).collect()
-        })
-        .await
+    fn next(&self, count: usize) -> Vec<String> {
+        (0..count).map(|_| shown(&self.lines.recv_timeout(PATIENCE).expect("an event"))).collect()
     }
 
     /// Ends it. Returns the events that were not expected.
-    async fn end(self) -> Vec<String> {
-        let lines = Arc::clone(&self.lines);
-        beside(move || {
-            let lines = lines.lock().unwrap();
-            std::iter::from_fn(|| lines.recv_timeout(QUIET).ok()).map(|line| shown(&line)).collect()
-        })
-        .await
+    fn end(self) -> Vec<String> {
+        std::iter::from_fn(|| self.lines.recv_timeout(QUIET).ok()).map(|line| shown(&line)).collect()
     }
 }
 
@@ -79,10 +69,8 @@ impl Drop for Tail {
 fn shown(line: &str) -> String {
     let event: Value = serde_json::from_str(line).unwrap();
     let text = |name: &str| event[name].as_str().unwrap().to_owned();
-    [text("kind"), text("who"), format!("#{}", text("messageId")), text("text")]
-        .join(" ")
-        .trim_end()
-        .to_owned()
+    let parts = [text("kind"), text("who"), format!("#{}", text("messageId")), text("text")];
+    parts.join(" ").trim_end().to_owned()
 }
 
 /// An address that forwards to the program while `is_up`.
@@ -103,23 +91,21 @@ async fn in_front_of(app: &TestApp, is_up: Arc<AtomicBool>) -> String {
     format!("http://{address}")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_is_told_once_also_if_polls_fail() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.handle(private(42, 1, "before")).await;
     let is_up = Arc::new(AtomicBool::new(true));
     let base = in_front_of(&app, Arc::clone(&is_up)).await;
     let tail = Tail::start(&[("ANNALS_URL", &base), ("ANNALS_KEY", OPS_KEY)], &["--earlier", "1"]);
-    assert_eq!(tail.next(1).await, ["answered annals #1/reply You said: before"]);
+    assert_eq!(tail.next(1), ["answered annals #1/reply You said: before"]);
 
     app.handle(private(42, 2, "hello")).await;
-    let mut events = tail.next(3).await;
+    let mut events = tail.next(3);
     // The platform's time of a message may be ahead of the clock's.
     events.sort();
-    assert_eq!(
-        events,
-        ["answered annals #2/reply You said: hello", "arrived Ada #2 hello", "delivered annals #2/reply"]
-    );
+    let answered = "answered annals #2/reply You said: hello";
+    assert_eq!(events, [answered, "arrived Ada #2 hello", "delivered annals #2/reply"]);
 
     // More than a page, in a chat that was not seen before, while no poll gets through.
     is_up.store(false, Ordering::SeqCst);
@@ -136,13 +122,10 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     app.telegram_api().block(42);
     app.handle(private(42, 3, "are you there?")).await;
     is_up.store(true, Ordering::SeqCst);
-    let mut events = tail.next(65).await;
+    let mut events = tail.next(65);
     let of_telegram: Vec<String> = events.extract_if(.., |event| event.contains("#3")).collect();
     assert_eq!(of_telegram.len(), 3, "{of_telegram:?}");
-    assert!(
-        of_telegram.iter().any(|event| event.starts_with("notDelivered annals #3/reply ")),
-        "{of_telegram:?}"
-    );
+    assert_has(of_telegram.join("\n"), &["notDelivered annals #3/reply "]);
     let arrived: Vec<&String> = events.iter().filter(|event| event.starts_with("arrived bo ")).collect();
     let wanted: Vec<String> = (1..=60).map(|n| format!("arrived bo #m{n:02} line {n}")).collect();
     assert_eq!(arrived, wanted.iter().collect::<Vec<_>>());
@@ -150,42 +133,39 @@ async fn each_event_is_told_once_also_if_polls_fail() {
 
     app.model().fail(9, 401);
     app.say("new", &json!({"userId": "bo", "messageId": "m61", "text": "and now?"})).await;
-    let mut events = tail.next(2).await;
+    let mut events = tail.next(2);
     events.sort();
     assert_eq!(events[0], "arrived bo #m61 and now?");
-    assert!(
-        events[1].starts_with("failed annals #m61/notice ") && events[1].contains("401: check MODEL_API_KEY"),
-        "{events:?}"
-    );
-    assert_eq!(tail.end().await, Vec::<String>::new());
+    assert_has(&events[1], &["failed annals #m61/notice ", "401: check MODEL_API_KEY"]);
+    assert_eq!(tail.end(), Vec::<String>::new());
     app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_chat_is_followed_over_the_data_directory() {
     let app = TestApp::start().await;
     app.handle(private(42, 1, "before")).await;
     let dir = app.data_dir().to_str().unwrap().to_owned();
     let tail = Tail::start(&[("ANNALS_DATA_DIR", &dir)], &["--chat", "telegram:chat:42", "--earlier", "1"]);
-    assert_eq!(tail.next(1).await, ["answered annals #1/reply You said: before"]);
+    assert_eq!(tail.next(1), ["answered annals #1/reply You said: before"]);
     app.handle(private(43, 1, "elsewhere")).await;
     app.handle(private(42, 2, "/help")).await;
-    let events = tail.next(2).await;
+    let events = tail.next(2);
     assert!(events.contains(&"arrived Ada #2 /help".to_owned()), "{events:?}");
     assert!(events.iter().any(|event| event.starts_with("answered annals #2/notice ")), "{events:?}");
     // An operator's message is told once, as what the person gets.
     let path = chat_path("telegram:chat:42", "send");
     app.post(&path, OPS_KEY, &json!({"messageId": "o1", "text": "Ada, this is Nora."})).await;
-    let mut events = tail.next(2).await;
+    let mut events = tail.next(2);
     events.sort();
     assert_eq!(events, ["answered ops #o1/reply Ada, this is Nora.", "delivered ops #o1/reply"]);
     // So is that an operator takes the chat over and hands it back.
     let takeover = chat_path("telegram:chat:42", "takeover");
     app.call(Method::PUT, &takeover, OPS_KEY).await;
     app.call(Method::DELETE, &takeover, OPS_KEY).await;
-    let events = tail.next(2).await;
+    let events = tail.next(2);
     let kinds: Vec<_> = events.iter().map(|event| event.split(" #").next().unwrap()).collect();
     assert_eq!(kinds, ["takenOver ops", "handedBack ops"], "{events:?}");
-    assert_eq!(tail.end().await, Vec::<String>::new());
+    assert_eq!(tail.end(), Vec::<String>::new());
     app.finish().await;
 }

@@ -89,6 +89,11 @@ fn each_channel_is_named_in_the_same_places() {
         }
     }
     let channels = annals_runtime::channels::local();
+    // A deployed channel without its line in `channels.rs` would take messages, and its replies would go nowhere.
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/channels");
+    let crates = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let crates: BTreeSet<String> = crates.map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(crates, channels.iter().map(|entry| entry.about.channel.to_string()).collect());
     let mut places = channels.iter().map(|channel| {
         let mut found = BTreeSet::new();
         collect(&TEMPLATE, "", channel.about.platform, &mut found);
@@ -112,19 +117,6 @@ fn each_channel_is_named_in_the_same_places() {
         let address = &TEMPLATE["Outputs"][format!("{}Webhook", about.platform)]["Value"]["Fn::Sub"];
         assert!(address.as_str().unwrap().ends_with(about.path), "{address}");
     }
-}
-
-/// A deployed channel without its line in `channels.rs` would take messages, and its replies would go nowhere.
-#[test]
-fn each_channel_is_registered() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/channels");
-    let crates: BTreeSet<String> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    let registered =
-        annals_runtime::channels::local().into_iter().map(|entry| entry.about.channel.to_string());
-    assert_eq!(crates, registered.collect());
 }
 
 /// The name of the stack's table, or of the one restored in its place.
@@ -266,10 +258,7 @@ fn the_table_deletes_by_its_records_dates_and_has_the_index() {
 fn only_rust_log_sets_the_log_level() {
     for function in functions() {
         let logging = &properties(function)["LoggingConfig"];
-        assert_eq!(
-            (&logging["LogFormat"], &logging["ApplicationLogLevel"]),
-            (&json!("JSON"), &json!("TRACE"))
-        );
+        assert_eq!([&logging["LogFormat"], &logging["ApplicationLogLevel"]], ["JSON", "TRACE"]);
     }
     let variables = &TEMPLATE["Globals"]["Function"]["Environment"]["Variables"];
     assert_eq!(variables["RUST_LOG"], json!({"Ref": "LogLevel"}));
@@ -340,10 +329,7 @@ fn no_role_may_use_every_model_or_list_the_whole_bucket() {
 fn a_history_outlives_its_stack() {
     for name in ["Table", "Bucket", "BucketPolicy", "DeadLetters"] {
         let resource = &TEMPLATE["Resources"][name];
-        assert_eq!(
-            (&resource["DeletionPolicy"], &resource["UpdateReplacePolicy"]),
-            (&json!("Retain"), &json!("Retain"))
-        );
+        assert_eq!([&resource["DeletionPolicy"], &resource["UpdateReplacePolicy"]], ["Retain"; 2], "{name}");
     }
     let table = properties("Table");
     assert_eq!(table["DeletionProtectionEnabled"], true);
@@ -375,10 +361,8 @@ fn a_function_lives_as_long_as_its_code_counts_on() {
     assert_eq!(secs["Timeout"], lease, "after it no run is alive");
     // It has runs too.
     assert_eq!(properties("HttpStreaming")["Timeout"], properties("Agent")["Timeout"]);
-    assert_eq!(
-        properties("Queue")["VisibilityTimeout"],
-        json!({"Fn::FindInMap": ["Agent", "Secs", "Visibility"]})
-    );
+    let visibility = json!({"Fn::FindInMap": ["Agent", "Secs", "Visibility"]});
+    assert_eq!(properties("Queue")["VisibilityTimeout"], visibility);
     assert_eq!(secs["Visibility"], lease + 60);
 
     let margin = number(COMPACTOR, "const MARGIN: Duration = Duration::from_secs(");

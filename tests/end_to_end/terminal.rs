@@ -12,6 +12,8 @@ use tokio::task::spawn_blocking;
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, loopback_client};
 use crate::outside_tools::start_with_shop;
+use crate::turns::assert_has;
+use crate::updates::private;
 
 const CHAT: &str = "agent:annals:user:local";
 /// Timeout of a wait for output on a screen, in milliseconds.
@@ -47,11 +49,8 @@ fn printed(text: &str) -> (i32, String, String) {
 /// The history, by the command that prints it.
 fn history(data_dir: &Path) -> Vec<String> {
     let output = annals(data_dir, &["history", CHAT, "--jsonl"]).output().unwrap();
-    let messages: Vec<Value> = String::from_utf8(output.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let messages: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // The ids are made up.
     lines(&messages).into_iter().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
 }
@@ -62,20 +61,18 @@ fn a_pipe_gets_the_reply_alone_and_a_status() {
     let chat = |arguments: &[&str], input: &str| piped(annals(dir.path(), arguments), input);
     assert_eq!(chat(&["chat"], "hi\n"), printed("hi\n"));
     assert_eq!(chat(&["chat"], "two\nlines\n"), printed("two\nlines\n"));
-    assert_eq!(chat(&["chat", "as an argument"], "not this"), printed("as an argument\n"));
-    assert_eq!(
-        chat(&["chat", "/reset"], ""),
-        printed("Done: we start over. Earlier messages are no longer in view.\n")
-    );
+    assert_eq!(chat(&["chat", "as an **argument**"], "not this"), printed("as an **argument**\n"));
+    let done = "Done: we start over. Earlier messages are no longer in view.";
+    assert_eq!(chat(&["chat", "/reset"], ""), printed(&format!("{done}\n")));
     let wanted = [
         "user: hi",
         "assistant: hi",
         "user: two\nlines",
         "assistant: two\nlines",
-        "user: as an argument",
-        "assistant: as an argument",
+        "user: as an **argument**",
+        "assistant: as an **argument**",
         "user boundary: /reset",
-        "assistant notice: Done: we start over. Earlier messages are no longer in view.",
+        &format!("assistant notice: {done}"),
     ];
     assert_eq!(history(dir.path()), wanted);
 
@@ -131,10 +128,11 @@ fn a_name_chooses_the_person_at_the_terminal() {
 async fn it_talks_through_the_program_that_serves_and_says_when_there_is_no_answer() {
     let app = TestApp::start().await;
     let dir = app.data_dir().to_owned();
-    let chat = async |text: &'static str| {
+    let talk = |text: &'static str| {
         let command = annals(&dir, &["chat", text]);
-        app.as_time_passes(beside(move || piped(command, ""))).await
+        spawn_blocking(move || piped(command, ""))
     };
+    let chat = async |text| app.as_time_passes(talk(text)).await.unwrap();
     assert_eq!(chat("hello").await, printed("You said: hello\n"));
     app.model().fail(9, 500);
     let (code, out, error) = chat("are you there?").await;
@@ -142,19 +140,13 @@ async fn it_talks_through_the_program_that_serves_and_says_when_there_is_no_answ
     app.model().recover();
     assert_eq!(history(&dir).len(), 4);
     assert_eq!(chat("again").await, printed("You said: are you there?\nagain\n"));
-    app.finish().await;
-}
 
-/// Between two deliveries of the turn nobody has the chat.
-#[tokio::test]
-async fn it_does_not_wait_for_an_answer_in_a_chat_that_was_forgotten() {
-    let app = TestApp::start().await;
+    // Between two deliveries of the turn nobody has the chat.
     app.model().fail(100, 500);
-    let command = annals(app.data_dir(), &["chat", "hello"]);
-    let talk = spawn_blocking(move || piped(command, ""));
-    app.model().wait_for(1).await;
+    let (asked, waiting) = (app.model().count(), talk("hello"));
+    app.model().wait_for(asked + 1).await;
     assert_eq!(app.forget(CHAT, OPS_KEY).await.status, 200);
-    let (code, out, error) = app.as_time_passes(talk).await.unwrap();
+    let (code, out, error) = app.as_time_passes(waiting).await.unwrap();
     assert!(code == 1 && out.is_empty() && error.contains("The chat was forgotten"), "{code} {out} {error}");
     app.idle_as_time_passes().await;
     app.finish().await;
@@ -178,11 +170,9 @@ async fn messages_before_a_kill_are_answered_after_the_next_start() {
     let users: Vec<&String> = history.iter().filter(|line| line.starts_with("user")).collect();
     assert_eq!(users, ["user: a question", "user: another"]);
     let replies: String = history.iter().filter(|line| line.starts_with("assistant")).cloned().collect();
-    assert_eq!(
-        (replies.matches("a question").count(), replies.matches("another").count()),
-        (1, 1),
-        "{replies}"
-    );
+    for text in ["a question", "another"] {
+        assert_eq!(replies.matches(text).count(), 1, "{replies}");
+    }
 }
 
 fn on_screen(command: Command) -> PtySession {
@@ -204,6 +194,32 @@ fn press(screen: &mut PtySession, keys: &str) {
 fn prompted(screen: &mut PtySession) {
     screen.exp_string("\x1b[?2004h").unwrap();
     screen.exp_string("> ").unwrap();
+}
+
+/// Asks for a refund at the next prompt, and approves it. Returns what is shown between the approval and the reply.
+fn pay_back(screen: &mut PtySession) -> String {
+    prompted(screen);
+    screen.send_line("Pay A1 back.").unwrap();
+    screen.exp_string("May I call shop_refund with this?").unwrap();
+    screen.exp_string("\"A1\"").unwrap();
+    screen.exp_string("y allows it").unwrap();
+    screen.send_line("y").unwrap();
+    screen.exp_string("You said: Pay A1 back.").unwrap()
+}
+
+/// Asks a model that stalls to count at the next prompt, and stops it.
+fn stop_the_count(screen: &mut PtySession) {
+    prompted(screen);
+    screen.send_line("count").unwrap();
+    screen.exp_string("one two three four five").unwrap();
+    screen.send_control('c').unwrap();
+    let between = screen.exp_string("stopped").unwrap();
+    assert!(!between.contains("one"), "what was shown is shown again: {between:?}");
+}
+
+/// Returns `text` as the test support shows it, which reads bytes as characters.
+fn shown(text: &str) -> String {
+    text.bytes().map(char::from).collect()
 }
 
 /// Leaves at the next prompt; returns what is printed until the end.
@@ -236,15 +252,9 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     screen.send_control('d').unwrap();
     let rest = screen.exp_eof().unwrap();
     assert!(!rest.contains("\x1b[2m") && !rest.contains("\x1b[1m"), "{rest:?}");
-    assert_eq!(
-        history(dir.path()),
-        [
-            "user: hello **there**",
-            "assistant: hello **there**",
-            "user notice: /memory",
-            "assistant notice: I remember nothing about you yet."
-        ]
-    );
+    let said = ["user: hello **there**", "assistant: hello **there**", "user notice: /memory"];
+    let told = "assistant notice: I remember nothing about you yet.";
+    assert_eq!(history(dir.path()), [&said[..], &[told]].concat());
     let mut screen = on_screen(annals(dir.path(), &["chat"]));
     screen.exp_string("hello **there**").unwrap();
     prompted(&mut screen);
@@ -252,6 +262,8 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     press(&mut screen, "\x1b[A\x1b[A");
     screen.exp_string("hello **there**").unwrap();
     screen.send_line("").unwrap();
+    // With colours, Markdown is rendered.
+    screen.exp_string("hello \x1b[1mthere\x1b[0m").unwrap();
     quit(&mut screen);
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
 }
@@ -262,8 +274,6 @@ fn a_terminal_of_a_chinese_locale_speaks_chinese() {
     let mut command = annals(dir.path(), &["chat"]);
     command.env("NO_COLOR", "1").env("LANG", "zh_CN.UTF-8");
     let mut screen = on_screen(command);
-    // The test support reads bytes as characters.
-    let shown = |text: &str| text.bytes().map(char::from).collect::<String>();
     screen.exp_string(&shown("。输入 /help 查看命令，按 Ctrl-D 离开。")).unwrap();
     prompted(&mut screen);
     press(&mut screen, "/mem");
@@ -291,8 +301,6 @@ fn a_line_of_wide_characters_is_shown_once_when_the_terminal_becomes_narrow_and_
         let size = ["-F", terminal.trim(), "rows", "24", "cols", columns];
         assert!(Command::new("stty").args(size).status().unwrap().success());
     };
-    // The test support reads bytes as characters.
-    let shown = |text: &str| text.bytes().map(char::from).collect::<String>();
     prompted(&mut screen);
     resize("80");
     press(&mut screen, LINE);
@@ -307,67 +315,38 @@ fn a_line_of_wide_characters_is_shown_once_when_the_terminal_becomes_narrow_and_
     assert_eq!(history(dir.path())[0], "user: 今天的天气怎么吗");
 }
 
-#[tokio::test]
-async fn ctrl_c_stops_an_answer_and_the_talk_goes_on() {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_stops_an_answer_keeps_what_was_said_and_the_talk_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let model = ModelApi::start().await;
     model.hang();
     let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
-    let mut screen = beside(move || {
-        prompted(&mut screen);
-        screen.send_line("write a novel").unwrap();
-        screen
-    })
-    .await;
+    prompted(&mut screen);
+    screen.send_line("write a novel").unwrap();
     model.wait_for(1).await;
-    let mut screen = beside(move || {
-        screen.exp_string("waiting").unwrap();
-        screen.send_control('c').unwrap();
-        let before = screen.exp_string("stopped").unwrap();
-        assert!(!before.contains("^C"), "an echo moves what is taken back: {before:?}");
-        prompted(&mut screen);
-        screen
-    })
-    .await;
+    screen.exp_string("waiting").unwrap();
+    screen.send_control('c').unwrap();
+    let before = screen.exp_string("stopped").unwrap();
+    assert!(!before.contains("^C"), "an echo moves what is taken back: {before:?}");
+    prompted(&mut screen);
     model.resume();
-    beside(move || {
-        screen.send_line("a haiku then").unwrap();
-        screen.exp_string("You said: a haiku then").unwrap();
-        quit(&mut screen);
-    })
-    .await;
-    assert_eq!(
-        history(dir.path()),
-        [
-            "user: write a novel",
-            "assistant: Stopped before there was an answer.",
-            "user notice: /stop",
-            "assistant notice: Stopped.",
-            "user: a haiku then",
-            "assistant: You said: a haiku then",
-        ]
-    );
-}
-
-#[tokio::test]
-async fn ctrl_c_keeps_what_was_said() {
-    let dir = tempfile::tempdir().unwrap();
-    let model = ModelApi::start().await;
+    screen.send_line("a haiku then").unwrap();
+    screen.exp_string("You said: a haiku then").unwrap();
     model.answer_with("one two three four five six seven eight");
     model.stall(1);
-    let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
-    beside(move || {
-        prompted(&mut screen);
-        screen.send_line("count").unwrap();
-        screen.exp_string("one two three four five").unwrap();
-        screen.send_control('c').unwrap();
-        let between = screen.exp_string("stopped").unwrap();
-        assert!(!between.contains("one"), "what was shown is shown again: {between:?}");
-        quit(&mut screen);
-    })
-    .await;
-    let lines = history(dir.path());
-    assert_eq!(lines[..2], ["user: count", "assistant: one two three four five "]);
+    stop_the_count(&mut screen);
+    quit(&mut screen);
+    let wanted = [
+        "user: write a novel",
+        "assistant: Stopped before there was an answer.",
+        "user notice: /stop",
+        "assistant notice: Stopped.",
+        "user: a haiku then",
+        "assistant: You said: a haiku then",
+        "user: count",
+        "assistant: one two three four five ",
+    ];
+    assert_eq!(history(dir.path())[..8], wanted);
 }
 
 #[tokio::test]
@@ -377,14 +356,7 @@ async fn a_call_that_needs_approval_is_asked_about_and_the_reply_continues() {
     let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
     let talk = spawn_blocking(move || {
         screen.exp_string("Through the program that serves").unwrap();
-        prompted(&mut screen);
-        screen.send_line("Pay A1 back.").unwrap();
-        screen.exp_string("May I call shop_refund with this?").unwrap();
-        screen.exp_string("\"A1\"").unwrap();
-        screen.exp_string("y allows it").unwrap();
-        screen.send_line("y").unwrap();
-        screen.exp_string("Approved: shop_refund.").unwrap();
-        screen.exp_string("You said: Pay A1 back.").unwrap();
+        assert!(pay_back(&mut screen).contains("Approved: shop_refund."));
         quit(&mut screen);
     });
     app.as_time_passes(async { talk.await.unwrap() }).await;
@@ -392,7 +364,7 @@ async fn a_call_that_needs_approval_is_asked_about_and_the_reply_continues() {
     app.finish().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one_after_the_other() {
     let dir = tempfile::tempdir().unwrap();
     let model = ModelApi::start().await;
@@ -400,36 +372,26 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
     let mut command = hosted(dir.path(), &["chat"], &model);
     command.env("NO_COLOR", "1");
     let mut screen = on_screen(command);
-    let mut screen = beside(move || {
-        prompted(&mut screen);
-        screen.send_line("one").unwrap();
-        // Without colours too.
-        screen.exp_string("waiting").unwrap();
-        screen
-    })
-    .await;
+    prompted(&mut screen);
+    screen.send_line("one").unwrap();
+    // Without colours too.
+    screen.exp_string("waiting").unwrap();
     model.wait_for(1).await;
     press(&mut screen, "two\rthree\rfo");
     model.resume();
-    let rest = beside(move || {
-        let before = screen.exp_string("You said: one").unwrap();
-        assert!(!before.contains("two") && !before.contains("\x1b[2m"), "{before:?}");
-        screen.exp_string("You said: two").unwrap();
-        screen.exp_string("You said: three").unwrap();
-        prompted(&mut screen);
-        screen.exp_string("fo").unwrap();
-        press(&mut screen, "ur\r");
-        screen.exp_string("You said: four").unwrap();
-        quit(&mut screen)
-    })
-    .await;
+    let before = screen.exp_string("You said: one").unwrap();
+    assert!(!before.contains("two") && !before.contains("\x1b[2m"), "{before:?}");
+    screen.exp_string("You said: two").unwrap();
+    screen.exp_string("You said: three").unwrap();
+    prompted(&mut screen);
+    screen.exp_string("fo").unwrap();
+    press(&mut screen, "ur\r");
+    screen.exp_string("You said: four").unwrap();
+    let rest = quit(&mut screen);
     assert!(!rest.contains("You said"), "{rest:?}");
-    let said = ["one", "two", "three", "four"];
-    let wanted: Vec<String> = said
-        .iter()
-        .flat_map(|text| [format!("user: {text}"), format!("assistant: You said: {text}")])
-        .collect();
-    assert_eq!(history(dir.path()), wanted);
+    let wanted = ["one", "two", "three", "four"]
+        .map(|text| [format!("user: {text}"), format!("assistant: You said: {text}")]);
+    assert_eq!(history(dir.path()), wanted.concat());
 }
 
 /// The person who wrote it did not know what would be asked.
@@ -465,28 +427,24 @@ async fn text_typed_before_a_question_does_not_answer_it() {
 }
 
 /// The reason for a slow answer is one line, and no log.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() {
     const WHY: &str =
         "the model's endpoint refused the request with 400: check MODEL, MODEL_BASE_URL and MODEL_API_KEY";
-    let (dir, model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
-    let (other, its_model) = (tempfile::tempdir().unwrap(), ModelApi::start().await);
+    let (dir, other, model) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), ModelApi::start().await);
     // As often as a run asks.
     model.fail(3, 400);
-    its_model.fail(3, 400);
     let mut screen = on_screen(hosted(dir.path(), &["chat"], &model));
-    let at_prompt = spawn_blocking(move || {
-        prompted(&mut screen);
-        screen.send_line("hello").unwrap();
-        let before = screen.exp_string(WHY).unwrap();
-        let behind = screen.exp_string("; once more").unwrap();
-        let then = screen.exp_string("You said: hello").unwrap();
-        [before, behind, then, quit(&mut screen)].concat()
-    });
-    let pipe = hosted(other.path(), &["chat", "hello"], &its_model);
-    let in_pipe = spawn_blocking(move || piped(pipe, ""));
-    let (shown, (code, out, error)) = tokio::try_join!(at_prompt, in_pipe).unwrap();
+    prompted(&mut screen);
+    screen.send_line("hello").unwrap();
+    let before = screen.exp_string(WHY).unwrap();
+    let behind = screen.exp_string("; once more").unwrap();
+    let then = screen.exp_string("You said: hello").unwrap();
+    let shown = [before, behind, then, quit(&mut screen)].concat();
     assert!(!shown.contains("ERROR") && !shown.contains("delivery"), "{shown:?}");
+    model.fail(3, 400);
+    let (code, out, error) = piped(hosted(other.path(), &["chat", "hello"], &model), "");
     assert_eq!((code, out.as_str()), (0, "You said: hello\n"));
     assert!(error.starts_with(&format!("annals: {WHY}")) && error.ends_with("; once more\n"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
@@ -500,15 +458,10 @@ async fn no_color_removes_colours_from_logs_and_findings() {
         let mut command = annals(dir.path(), &[]);
         command.env("ANNALS_PORT", "0").env("RUST_LOG", "info").env(plain.0, plain.1);
         let mut screen = on_screen(command);
-        let (mut screen, base) = beside(move || {
-            screen.exp_string("Annals answers at ").unwrap();
-            let base = screen.read_line().unwrap();
-            screen.exp_string("Stop with").unwrap();
-            (screen, base)
-        })
-        .await;
-        let update = json!({"update_id": 1, "message": {"message_id": 1, "date": 1_795_305_600, "text": "hello",
-            "chat": {"id": 42, "type": "private", "first_name": "A"}, "from": {"id": 42, "is_bot": false, "first_name": "A"}}});
+        screen.exp_string("Annals answers at ").unwrap();
+        let base = screen.read_line().unwrap();
+        screen.exp_string("Stop with").unwrap();
+        let update = Value::from(private(42, 1, "hello"));
         let told = loopback_client()
             .post(format!("{}/telegram", base.trim()))
             .header("X-Telegram-Bot-Api-Secret-Token", "dev-telegram-secret")
@@ -518,13 +471,10 @@ async fn no_color_removes_colours_from_logs_and_findings() {
         assert!(told.await.unwrap().status().is_success());
         let mut command = annals(dir.path(), &["doctor"]);
         command.env("ANNALS_PORT", base.trim().rsplit(':').next().unwrap()).env(plain.0, plain.1);
-        let (logged, found) = beside(move || {
-            let logged = screen.exp_string("Stored").unwrap();
-            let found = on_screen(command).exp_eof().unwrap();
-            screen.send_control('c').unwrap();
-            (logged + &screen.exp_eof().unwrap(), found)
-        })
-        .await;
+        let logged = screen.exp_string("Stored").unwrap();
+        let found = on_screen(command).exp_eof().unwrap();
+        screen.send_control('c').unwrap();
+        let logged = logged + &screen.exp_eof().unwrap();
         assert!(found.contains("ok     table annals"), "{found}");
         assert!(!format!("{logged}{found}").contains('\x1b'), "{plain:?}: {logged:?} {found:?}");
     }
@@ -547,22 +497,6 @@ fn a_command_that_does_not_exist_is_not_sent() {
     assert_eq!(history(dir.path()), ["user: /etc/hosts is a file", "assistant: /etc/hosts is a file"]);
 }
 
-#[test]
-fn markdown_is_rendered_on_a_terminal_with_colours_and_left_as_it_is_elsewhere() {
-    const TEXT: &str = "**bold** and `code`";
-    let dir = tempfile::tempdir().unwrap();
-    let mut screen = on_screen(annals(dir.path(), &["chat"]));
-    prompted(&mut screen);
-    screen.send_line(TEXT).unwrap();
-    screen.exp_string("\x1b[1mbold\x1b[0m and \x1b[36mcode\x1b[0m").unwrap();
-    quit(&mut screen);
-    let mut plain = annals(dir.path(), &["chat", TEXT]);
-    plain.env("NO_COLOR", "1");
-    let shown = on_screen(plain).exp_eof().unwrap();
-    assert!(shown.contains(TEXT) && !shown.contains("\x1b[1m"), "{shown:?}");
-    assert!(piped(annals(dir.path(), &["chat", TEXT]), "").1.contains(TEXT));
-}
-
 /// The program of `app`, from another machine, by a key.
 fn elsewhere(app: &TestApp, arguments: &[&str], key: &str) -> Command {
     let mut command = annals(Path::new("/nowhere"), arguments);
@@ -578,17 +512,11 @@ async fn a_stack_is_talked_to_as_by_a_browser() {
     let mut screen = on_screen(elsewhere(&app, &["chat", "--user", "ada"], OPS_KEY));
     let talk = spawn_blocking(move || {
         screen.exp_string(", room terminal-ada, as ada.").unwrap();
-        prompted(&mut screen);
-        screen.send_line("Pay A1 back.").unwrap();
-        screen.exp_string("May I call shop_refund with this?").unwrap();
-        screen.exp_string("y allows it").unwrap();
-        screen.send_line("y").unwrap();
-        let between = screen.exp_string("You said: Pay A1 back.").unwrap();
+        let between = pay_back(&mut screen);
         assert!(!between.contains("once more"), "{between:?}");
         prompted(&mut screen);
         screen.send_line("/usage").unwrap();
         screen.exp_string("tokens").unwrap();
-        prompted(&mut screen);
         screen
     });
     let mut screen = app.as_time_passes(async { talk.await.unwrap() }).await;
@@ -597,22 +525,13 @@ async fn a_stack_is_talked_to_as_by_a_browser() {
     app.model().answer_with("one two three four five six seven eight");
     app.model().stall(1);
     let talk = spawn_blocking(move || {
-        screen.send_line("count").unwrap();
-        screen.exp_string("one two three four five").unwrap();
-        screen.send_control('c').unwrap();
-        let between = screen.exp_string("stopped").unwrap();
-        assert!(!between.contains("one"), "what was shown is shown again: {between:?}");
+        stop_the_count(&mut screen);
         quit(&mut screen);
     });
     app.as_time_passes(async { talk.await.unwrap() }).await;
     let stored = lines(&app.history(ROOM).await);
-    let wanted = [
-        "user: Pay A1 back.",
-        ": You said: Pay A1 back.",
-        "user: count",
-        "assistant: one two three four five ",
-    ];
-    for line in wanted {
+    let reply = "assistant: one two three four five ";
+    for line in ["user: Pay A1 back.", ": You said: Pay A1 back.", "user: count", reply] {
         assert_eq!(stored.iter().filter(|stored| stored.ends_with(line)).count(), 1, "{line}: {stored:#?}");
     }
     app.finish().await;
@@ -633,10 +552,8 @@ async fn a_pipe_gets_the_reply_of_a_stack_alone_and_a_status() {
     let (code, out, error) = chat(&["are you there?"], OPS_KEY).await;
     assert!(code == 1 && out.is_empty() && error.contains("401: check MODEL_API_KEY"), "{error}");
     let (code, out, error) = chat(&["hello"], "hunter2").await;
-    assert!(
-        code == 1 && out.is_empty() && error.contains("does not accept the key (401): ANNALS_KEY"),
-        "{error}"
-    );
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert_has(&error, &["does not accept the key (401): ANNALS_KEY"]);
     let (code, _, error) = piped(annals(app.data_dir(), &["chat", "--room", "kitchen", "hi"]), "");
     assert!(code == 1 && error.contains("--room is for a program or stack elsewhere"), "{error}");
     app.finish().await;

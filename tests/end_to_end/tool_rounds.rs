@@ -6,6 +6,7 @@ use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
+use crate::turns::assert_has;
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -58,11 +59,8 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     let quoted: Vec<&&str> = messages.iter().filter(|message| message.contains(TOOL)).collect();
     let [message] = quoted[..] else { panic!("{asked}") };
     let call = format!("[tool {TOOL} {{\"query\":\"gate code\"}} -> {{\"messages\":[");
-    assert!(message.starts_with(&call) && message.contains("80-41-XQ"), "{message}");
-    assert!(
-        message.contains("\nYou said: What was the gate code?</reply>"),
-        "and what was said of it: {message}"
-    );
+    assert!(message.starts_with(&call), "{message}");
+    assert_has(message, &["80-41-XQ", "\nYou said: What was the gate code?</reply>"]);
 
     // Neither half is left, not even as a part without text.
     let context = app.context(CHAT).await;
@@ -114,12 +112,7 @@ async fn of_ten_simultaneous_calls_eight_are_made_and_two_are_refused() {
     app.ada_says(4, "What was the gate code?").await;
     let [_, request] = &app.model().requests()[before..] else { panic!("one round") };
     let results = texts_of(request, "tool");
-    let found = results.iter().map(|result| result.contains("80-41-XQ"));
-    assert_eq!(
-        found.collect::<Vec<_>>(),
-        [true, true, true, true, true, true, true, true, false, false],
-        "{results:?}"
-    );
+    assert!(results[..8].iter().all(|result| result.contains("80-41-XQ")), "{results:?}");
     let refused = r#"{"error":"only 8 calls are carried out at once"}"#;
     assert_eq!(results[8..], [refused, refused]);
     let history = app.history(CHAT).await;
@@ -159,14 +152,10 @@ async fn a_search_returns_whole_messages_with_their_neighbours() {
     assert!(!ids.contains(&"6"), "it is in view: {ids:?}");
     let of = |id: &str| messages.iter().find(|message| message["id"] == id).unwrap();
     assert_eq!((&of("5")["text"], &of("5")["hit"]), (&json!(middle), &json!(true)));
-    assert_eq!(
-        (&of("4")["text"], &of("4")["who"], of("4").get("hit")),
-        (&json!("It rains."), &json!("Ada"), None)
-    );
+    assert_eq!([&of("4")["text"], &of("4")["who"]], ["It rains.", "Ada"]);
+    assert!(of("4").get("hit").is_none());
     let excerpt = of("2")["text"].as_str().unwrap();
-    assert!(
-        excerpt.chars().count() < 500 && excerpt.contains("cellar") && excerpt.starts_with('…'),
-        "{excerpt}"
-    );
+    assert!(excerpt.chars().count() < 500 && excerpt.starts_with('…'), "{excerpt}");
+    assert_has(excerpt, &["cellar"]);
     app.finish().await;
 }

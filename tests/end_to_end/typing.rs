@@ -65,9 +65,8 @@ async fn a_private_chat_sees_the_answer_grow() {
     let (sent, shown) = (app.telegram_api().sent(), app.telegram_api().shown());
     assert_eq!(sent.len(), 3);
     assert!(shown.iter().all(|shown| shown.chat_id == 42 && shown.thread_id.is_none()));
-    assert!(
-        shown.iter().filter(|shown| shown.sign != Sign::Typing).all(|shown| shown.at_seq < sent[0].at_seq)
-    );
+    let mut drafts = shown.iter().filter(|shown| shown.sign != Sign::Typing);
+    assert!(drafts.all(|shown| shown.at_seq < sent[0].at_seq));
     app.finish().await;
 }
 
@@ -76,13 +75,9 @@ async fn only_private_chats_see_drafts_and_all_see_typing_where_it_belongs() {
     let app = streaming().start().await;
     app.model().answer_with("one two three four five six seven eight");
     app.model().stall(3);
-    app.receive(
-        supergroup(-100, 7, "@annals_test_bot count")
-            .mention()
-            .with("message_thread_id", json!(17))
-            .with("is_topic_message", json!(true)),
-    )
-    .await;
+    let in_topic =
+        supergroup(-100, 7, "@annals_test_bot count").mention().with("message_thread_id", json!(17));
+    app.receive(in_topic.with("is_topic_message", json!(true))).await;
     app.receive(group(-5, 8, "@annals_test_bot count").mention()).await;
     let business = private(43, 9, "count").with("business_connection_id", json!("bc_9f2"));
     app.receive(business.kind("business_message")).await;
@@ -93,18 +88,6 @@ async fn only_private_chats_see_drafts_and_all_see_typing_where_it_belongs() {
     let of = |chat: i64| shown.iter().find(|shown| shown.chat_id == chat).unwrap();
     assert_eq!(of(-100).thread_id, Some(17));
     assert_eq!((of(-5).thread_id, of(43).business_connection_id.as_deref()), (None, Some("bc_9f2")));
-    assert_eq!(drafts(&app), []);
-    over(&app).await;
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn drafts_are_not_shown_where_nobody_has_asked_for_them() {
-    let app = TestApp::start().await;
-    app.model().stall(1);
-    app.receive(private(42, 7, "one two three four")).await;
-    app.model().wait_for(1).await;
-    is_typing(&app).await;
     assert_eq!(drafts(&app), []);
     over(&app).await;
     app.finish().await;
@@ -165,14 +148,22 @@ async fn typing_continues_during_tools_and_summaries() {
     app.finish().await;
 }
 
+/// Without `STREAM_REPLIES` no drafts are shown.
 #[tokio::test]
-async fn typing_goes_on_while_telegram_has_the_reply_wait() {
+async fn typing_goes_on_while_the_model_stalls_and_while_telegram_has_the_reply_wait() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    app.model().stall(1);
+    app.receive(private(42, 6, "one two three four")).await;
+    app.model().wait_for(1).await;
+    is_typing(&app).await;
+    assert_eq!(drafts(&app), []);
+    over(&app).await;
+
     app.telegram_api().rate_limit(1, 30);
     app.receive(private(42, 7, "hello")).await;
-    wait_until("the reply waits", async || app.telegram_api().statuses("sendMessage") == [429]).await;
+    wait_until("the reply waits", async || app.telegram_api().statuses("sendMessage") == [200, 429]).await;
     is_typing(&app).await;
     app.idle_as_time_passes().await;
-    assert_eq!(app.telegram_api().sent().len(), 1);
+    assert_eq!(app.telegram_api().sent().len(), 2);
     app.finish().await;
 }

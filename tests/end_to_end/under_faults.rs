@@ -167,24 +167,16 @@ async fn run(seed: u64) {
     };
     let number: fn(i64) -> String = |n| n.to_string();
     let all = |chat: &str, said| Told { chat: chat.into(), said, forgotten: Vec::new() };
+    let forgotten = said("tg44", number).into_iter().map(|(_, text)| text).collect();
+    let of_http = said("http", |n| format!("m{n}"));
+    let of_http = of_http.into_iter().chain((1..=OLD).map(|n| (format!("old{n}"), say("old", n)))).collect();
     let told = [
         all("telegram:chat:42", said("tg42", number)),
         all("telegram:chat:43", said("tg43", number)),
-        Told {
-            chat: "telegram:chat:44".into(),
-            said: Vec::new(),
-            forgotten: said("tg44", number).into_iter().map(|(_, text)| text).collect(),
-        },
+        Told { forgotten, ..all("telegram:chat:44", Vec::new()) },
         all("lark:chat:oc_ada", said("lark", |n| format!("om_{n}"))),
         all(&format!("agent:annals:channel:{GUILD}:{CHANNEL}"), said("discord", snowflake)),
-        all(
-            CONVERSATION,
-            [
-                said("http", |n| format!("m{n}")),
-                (1..=OLD).map(|n| (format!("old{n}"), say("old", n))).collect(),
-            ]
-            .concat(),
-        ),
+        all(CONVERSATION, of_http),
         all(ROOM, said("web", |n| format!("w{n}"))),
     ];
     assert_eq!(settled_findings(app.data_dir(), &told).await, [""; 0], "{dice:?}");
@@ -192,11 +184,10 @@ async fn run(seed: u64) {
     let sent = app.sent_texts().concat();
     let sent = sent + &stage.lark.sent().iter().map(Sent::text).collect::<String>();
     let sent = sent + &stage.discord.texts().concat();
-    for (name, n) in ["tg42", "tg43", "lark", "discord"]
-        .iter()
-        .flat_map(|name| (1..7).chain(8..12).map(move |n| (name, n)))
-    {
-        assert!(sent.contains(&format!("{name} says {n},")), "{name} {n} has no answer: {dice:?}");
+    for name in ["tg42", "tg43", "lark", "discord"] {
+        for n in (1..7).chain(8..12) {
+            assert!(sent.contains(&format!("{name} says {n},")), "{name} {n} has no answer: {dice:?}");
+        }
     }
     assert!(sent.contains("Tea is ready"), "{dice:?}");
     // What was streamed is what is stored.
