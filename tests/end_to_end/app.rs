@@ -109,7 +109,6 @@ impl Builder {
         self
     }
 
-    /// Adds an emulator of Telegram.
     pub(crate) fn telegram(mut self) -> Self {
         self.telegram = true;
         self
@@ -132,13 +131,17 @@ impl Builder {
         self
     }
 
+    /// Sets each of these environment variables.
+    pub(crate) fn set_all<T: AsRef<str>>(self, settings: &[(&str, T)]) -> Self {
+        settings.iter().fold(self, |builder, (name, value)| builder.set(name, value.as_ref()))
+    }
+
     /// Uses the system's clock instead of one that only the test moves.
     pub(crate) fn system_clock(mut self) -> Self {
         self.clock = Clock::system();
         self
     }
 
-    /// Allows Telegram to refuse calls.
     pub(crate) fn refusals_are_fine(mut self) -> Self {
         self.refusals_are_fine = true;
         self
@@ -244,7 +247,6 @@ impl TestApp {
         self.running = Some(Running { base, runtime, shutdown, served });
     }
 
-    /// Returns the URLs of the proxies in front of DynamoDB and S3.
     fn store_proxies(&self) -> Option<[String; 2]> {
         let [dynamodb, s3, ..] = &self.proxies[..] else { return None };
         Some([dynamodb, s3].map(|proxy| proxy.url().to_owned()))
@@ -294,12 +296,10 @@ impl TestApp {
         }
     }
 
-    /// Returns the emulator of Telegram.
     pub(crate) fn telegram_api(&self) -> &TelegramApi {
         self.telegram.as_ref().unwrap()
     }
 
-    /// Returns the emulator of the model.
     pub(crate) fn model(&self) -> &ModelApi {
         self.model.as_ref().unwrap()
     }
@@ -310,17 +310,14 @@ impl TestApp {
         self.clock.advance(at.since(self.clock.now()));
     }
 
-    /// Returns the program's clock.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Returns the data directory.
     pub(crate) fn data_dir(&self) -> &std::path::Path {
         self.data.path()
     }
 
-    /// Returns the base URL of the program.
     pub(crate) fn base(&self) -> &str {
         &self.running.as_ref().unwrap().base
     }
@@ -413,14 +410,9 @@ impl TestApp {
 
     /// Sends `GET path` with an admin key.
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let response = self.request(Method::GET, path).bearer_auth(OPS_KEY).send().await.unwrap();
-        let status = response.status();
-        let body = response.text().await.unwrap();
-        assert_eq!(status, StatusCode::OK, "{path}: {body}");
-        let body = serde_json::from_str(&body).unwrap();
-        let route = path.split('?').next().unwrap_or_default();
-        openapi::check("GET", route, 200, "application/json", &body);
-        body
+        let answer = self.call(Method::GET, path, OPS_KEY).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}: {answer:?}");
+        answer.body
     }
 
     /// Returns the replies in the outbox.
@@ -509,7 +501,6 @@ impl TestApp {
         messages
     }
 
-    /// Returns the ids in the history of `chat_key`, oldest first.
     pub(crate) async fn ids(&self, chat_key: &str) -> Vec<String> {
         ids(&self.history(chat_key).await)
     }
@@ -530,7 +521,6 @@ impl TestApp {
         lines(&self.history(chat_key).await)
     }
 
-    /// Returns the messages in the context of `chat_key`.
     pub(crate) async fn context(&self, chat_key: &str) -> Vec<Value> {
         taken(&mut self.get(&chat_path(chat_key, "context")).await["messages"])
     }
@@ -578,8 +568,7 @@ impl TestApp {
 
     /// Deletes the record like the table's TTL.
     pub(crate) async fn expire(&self, record: &Record) {
-        let stores = self.stores();
-        world::expire(stores, record).await;
+        world::expire(self.stores(), record).await;
     }
 
     pub(crate) async fn archive_everything(&self, chat_key: &str) {
@@ -613,16 +602,12 @@ impl TestApp {
 
     /// Calls [`TestApp::idle`] during a lasting fault: a manual clock runs a thousand times as fast as real time.
     pub(crate) async fn idle_as_hours_pass(&self) {
-        self.passing(1000 * POLL_PAUSE, Box::pin(self.idle())).await;
+        passing(&self.clock, 1000 * POLL_PAUSE, Box::pin(self.idle())).await;
     }
 
     /// Waits for `what` while a manual clock runs ten times as fast as real time.
     pub(crate) async fn as_time_passes<T>(&self, what: impl Future<Output = T>) -> T {
-        self.passing(10 * POLL_PAUSE, what).await
-    }
-
-    async fn passing<T>(&self, step: Duration, what: impl Future<Output = T>) -> T {
-        passing(&self.clock, step, what).await
+        passing(&self.clock, 10 * POLL_PAUSE, what).await
     }
 }
 
@@ -728,7 +713,6 @@ impl Answer {
     }
 }
 
-/// Polls `condition` until it holds.
 #[allow(
     clippy::disallowed_methods,
     reason = "the one place where tests wait: the program's own work is real"

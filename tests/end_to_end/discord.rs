@@ -9,10 +9,10 @@ use annals_test_support::discord_gateway::{DiscordGateway, Post};
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::mcp_server::{self, McpServer};
 use annals_test_support::model_api::{images_of, lines_said};
-use reqwest::{Method, StatusCode};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{Answer, Builder, NOW, TestApp, a_while, loopback_client, wait_until};
+use crate::app::{Answer, Builder, NOW, OPS_KEY, TestApp, a_while, chat_path, loopback_client, wait_until};
 use crate::memory::{remember, user};
 use crate::process::Process;
 use crate::updates::private;
@@ -42,24 +42,14 @@ impl DiscordApp {
     /// Adds Discord to what `builder` has.
     pub(crate) async fn beside(builder: Builder, settings: &[(&str, &str)]) -> Self {
         let discord = DiscordApi::start().await;
-        let mut builder = builder
-            .set("DISCORD_APPLICATION_ID", APPLICATION_ID)
-            .set("DISCORD_PUBLIC_KEY", &public_key())
-            .set("DISCORD_API_BASE", &discord.base_url());
-        for (name, value) in settings {
-            builder = builder.set(name, value);
-        }
-        Self { app: builder.start().await, discord }
+        let builder = builder.set_all(&settings_of(&discord)).set("DISCORD_BOT_TOKEN", "");
+        Self { app: builder.set_all(settings).start().await, discord }
     }
 
     /// Posts `call` as Discord does, which from then on takes answers to it.
     pub(crate) async fn send(&self, call: &Value) -> Answer {
-        let body = call.to_string();
-        let mut request = self.app.request(Method::POST, "/discord");
-        for (name, value) in signed(body.as_bytes()) {
-            request = request.header(name, value);
-        }
-        let answer = Answer::of(request.body(body)).await;
+        let request = self.app.request(Method::POST, "/discord");
+        let answer = Answer::of(with_signature(request, call)).await;
         if answer.status.is_success() && call["token"].is_string() {
             self.discord.responded(call, &answer.body);
         }
@@ -73,6 +63,23 @@ impl DiscordApp {
         self.app.idle().await;
         answer.body
     }
+}
+
+/// Gives `request` the body `call`, signed as Discord does.
+fn with_signature(request: RequestBuilder, call: &Value) -> RequestBuilder {
+    let body = call.to_string();
+    let headers = signed(body.as_bytes()).into_iter();
+    headers.fold(request, |request, (name, value)| request.header(name, value)).body(body)
+}
+
+/// Returns the settings of a program whose bot is at `discord`.
+pub(crate) fn settings_of(discord: &DiscordApi) -> Vec<(&'static str, String)> {
+    vec![
+        ("DISCORD_APPLICATION_ID", APPLICATION_ID.to_owned()),
+        ("DISCORD_PUBLIC_KEY", public_key()),
+        ("DISCORD_BOT_TOKEN", BOT_TOKEN.to_owned()),
+        ("DISCORD_API_BASE", discord.base_url()),
+    ]
 }
 
 /// Returns the id of an object made so many seconds after [`NOW`].
@@ -119,6 +126,15 @@ fn of_user_app(mut call: Value) -> Value {
     call
 }
 
+/// Creates the gateway's event of a message of Ada in a channel of the guild.
+fn posted(seconds: i64, channel: &str, content: &str) -> Value {
+    let bot = json!({"id": APPLICATION_ID, "username": "Annals"});
+    let mentions: Vec<&Value> = content.starts_with("<@").then_some(&bot).into_iter().collect();
+    json!({"op": 0, "t": "MESSAGE_CREATE", "d": {"id": snowflake(seconds), "channel_id": channel, "guild_id": GUILD,
+        "author": {"id": ADA, "username": "ada", "global_name": "Ada"}, "content": content, "mentions": mentions,
+        "type": 0, "edited_timestamp": null}})
+}
+
 /// Creates the press of a button under `sent`.
 fn press(sent: &Sent, column: usize, user: &str, seconds: i64) -> Value {
     let mut call = command("", &json!([]), seconds);
@@ -128,6 +144,18 @@ fn press(sent: &Sent, column: usize, user: &str, seconds: i64) -> Value {
     call["data"] = json!({"component_type": 2, "custom_id": button["custom_id"]});
     call["message"] = json!({"id": sent.id, "content": sent.content, "components": sent.components});
     call
+}
+
+/// Starts a program whose model has asked for a refund, which somebody must approve.
+async fn asked_for_a_refund() -> (McpServer, DiscordApp) {
+    let shop = McpServer::start().await;
+    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
+    let settings =
+        [("DISCORD_BOT_TOKEN", BOT_TOKEN), ("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN)];
+    let it = DiscordApp::with(&settings).await;
+    it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    it.handle(&ask("Pay A1 back.", 0)).await;
+    (shop, it)
 }
 
 #[tokio::test]
@@ -140,11 +168,8 @@ async fn a_question_is_deferred_and_answered_once_also_after_a_replay_and_a_rest
         [format!("{id} user: hello, 你好"), format!("{id}/reply assistant: You said: Ada: hello, 你好")];
     assert_eq!(it.app.lines(IN_CHANNEL).await, lines);
     let sent = it.discord.sent();
-    assert_eq!(
-        (sent.len(), sent[0].content.as_str(), sent[0].is_original),
-        (1, "You said: Ada: hello, 你好", true)
-    );
-    assert!(!sent[0].notifies && sent[0].has_no_previews && !sent[0].is_ephemeral);
+    assert_eq!((sent.len(), sent[0].content.as_str()), (1, "You said: Ada: hello, 你好"));
+    assert!(sent[0].is_original && !sent[0].notifies && sent[0].has_no_previews && !sent[0].is_ephemeral);
     let metadata = &it.app.history(IN_CHANNEL).await[0]["metadata"];
     assert_eq!(metadata["ts"], (NOW * 1000));
     assert_eq!((&metadata["channel"], &metadata["chatId"]), (&json!("discord"), &json!(CHANNEL)));
@@ -165,25 +190,20 @@ async fn forged_calls_get_one_answer_and_leave_nothing() {
     let body = ask("hello", 0).to_string();
     let [signature, timestamp] = signed(body.as_bytes());
     let post = |headers: &[(&str, &str)], body: &str| {
-        let mut request = it.app.request(Method::POST, "/discord").body(body.to_owned());
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        request
+        let request = it.app.request(Method::POST, "/discord").body(body.to_owned());
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     };
     let good = [(signature.0, signature.1.as_str()), (timestamp.0, timestamp.1.as_str())];
-    let other_time = [good[0], (timestamp.0, "1764057601")];
-    let other_signature = [(signature.0, "00"), good[1]];
     let mut answers = Vec::new();
     for (headers, body) in [
-        (&good[..], format!("{body} ")),
-        (&good[..1], body.clone()),
-        (&good[1..], body.clone()),
-        (&other_time, body.clone()),
-        (&other_signature, body.clone()),
-        (&[], r#"{"type":1}"#.to_owned()),
+        (&good[..], &format!("{body} ")[..]),
+        (&good[..1], &body),
+        (&good[1..], &body),
+        (&[good[0], (timestamp.0, "1764057601")], &body),
+        (&[(signature.0, "00"), good[1]], &body),
+        (&[], r#"{"type":1}"#),
     ] {
-        let answer = Answer::of(post(headers, &body)).await;
+        let answer = Answer::of(post(headers, body)).await;
         assert_eq!(answer.status, 401, "{headers:?}");
         answers.push(answer.unnamed());
     }
@@ -215,26 +235,20 @@ async fn the_token_is_in_no_message_export_or_segment() {
     let record = it.app.records(DIRECT).await.remove(0);
     assert!(record.reply_token().is_some(), "it is stored beside the message");
     it.app.archive_everything(DIRECT).await;
+    let listed = it.app.get(&chat_path(DIRECT, "segments")).await;
+    let segment = format!("segments/{}", listed["segments"][0]["id"].as_str().unwrap());
     let shown = [
-        json!(it.app.history(DIRECT).await).to_string(),
-        json!(it.app.context(DIRECT).await).to_string(),
-        json!(it.app.export_of(&crate::app::chat_path(DIRECT, "messages"), crate::app::OPS_KEY).await)
-            .to_string(),
-        json!(segments(&it.app).await).to_string(),
-        it.app.last_request().to_string(),
-        format!("{record:?}"),
+        json!(it.app.history(DIRECT).await),
+        json!(it.app.context(DIRECT).await),
+        json!(it.app.export_of(&chat_path(DIRECT, "messages"), OPS_KEY).await),
+        json!(it.app.export_of(&chat_path(DIRECT, &segment), OPS_KEY).await),
+        it.app.last_request(),
+        json!(format!("{record:?}")),
     ];
     for shown in shown {
-        assert!(!shown.contains("s3cret-interaction"), "{shown}");
+        assert!(!shown.to_string().contains("s3cret-interaction"), "{shown}");
     }
     it.app.finish().await;
-}
-
-/// Returns the bytes of all objects in the bucket, uncompressed.
-async fn segments(app: &TestApp) -> Vec<Value> {
-    let listed = app.get(&crate::app::chat_path(DIRECT, "segments")).await;
-    let id = listed["segments"][0]["id"].as_str().unwrap().to_owned();
-    app.export_of(&crate::app::chat_path(DIRECT, &format!("segments/{id}")), crate::app::OPS_KEY).await
 }
 
 #[tokio::test]
@@ -247,13 +261,9 @@ async fn two_questions_at_once_are_each_answered_in_their_own_place() {
     it.send(&ask("three", 2)).await;
     it.app.model().resume();
     it.app.idle().await;
-    let answered: Vec<_> =
-        it.discord.sent().into_iter().map(|sent| (sent.token.unwrap(), sent.content)).collect();
-    let wanted = ["one", "two", "three"].iter().enumerate();
-    let wanted: Vec<_> = wanted
-        .map(|(n, text)| (format!("s3cret-interaction-{n}"), format!("You said: Ada: {text}")))
-        .collect();
-    assert_eq!(answered, wanted);
+    let tokens: Vec<String> = it.discord.sent().into_iter().map(|sent| sent.token.unwrap()).collect();
+    assert_eq!(tokens, [0, 1, 2].map(|n| format!("s3cret-interaction-{n}")));
+    assert_eq!(it.discord.texts(), ["one", "two", "three"].map(|text| format!("You said: Ada: {text}")));
     it.app.finish().await;
 }
 
@@ -384,13 +394,7 @@ async fn who_may_not_use_the_bot_is_told_so_and_nothing_is_stored_in_a_direct_ch
 
 #[tokio::test]
 async fn a_call_of_a_tool_is_approved_by_its_asker_s_button() {
-    let shop = McpServer::start().await;
-    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
-    let settings =
-        [("DISCORD_BOT_TOKEN", BOT_TOKEN), ("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN)];
-    let it = DiscordApp::with(&settings).await;
-    it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    it.handle(&ask("Pay A1 back.", 0)).await;
+    let (shop, it) = asked_for_a_refund().await;
     let asked = it.discord.sent().pop().unwrap();
     assert!(asked.content.contains("shop_refund") && asked.content.contains("A1"), "{}", asked.content);
 
@@ -407,58 +411,35 @@ async fn a_call_of_a_tool_is_approved_by_its_asker_s_button() {
     assert!(approved["data"]["content"].as_str().unwrap().contains("\n-# "), "{approved}");
     assert_eq!(shop.carried_out().len(), 1);
     let last = it.discord.sent().pop().unwrap();
-    assert_eq!(
-        (last.content.as_str(), last.token.as_deref()),
-        ("Paid back.", Some("s3cret-interaction-1200"))
-    );
+    assert_eq!(last.content, "Paid back.");
+    assert_eq!(last.token.as_deref(), Some("s3cret-interaction-1200"));
     assert!(!last.is_original, "it would take the place of the question");
-    it.app.finish().await;
-}
-
-#[tokio::test]
-async fn a_file_of_a_question_is_seen_by_the_model() {
-    let it = DiscordApp::start().await;
-    let mut call = ask("what is this?", 0);
-    let file = json!({"id": "2", "filename": "bean.png", "content_type": "image/png", "size": 50,
-        "url": it.discord.file_url("bean.png")});
-    call["data"]["options"].as_array_mut().unwrap().push(json!({"name": "file", "type": 11, "value": "2"}));
-    call["data"]["resolved"] = json!({"attachments": {"2": file}});
-    it.handle(&call).await;
-    assert_eq!(images_of(&it.app.last_request()).len(), 1);
     it.app.finish().await;
 }
 
 #[tokio::test]
 async fn messages_of_the_gateway_are_answered_by_the_bot_where_they_were_said() {
     let it = DiscordApp::start().await;
-    let message = |id: i64, channel: &str, content: &str| {
-        let mentions = if content.starts_with("<@") {
-            json!([{"id": APPLICATION_ID, "username": "Annals"}])
-        } else {
-            json!([])
-        };
-        json!({"op": 0, "s": id, "t": "MESSAGE_CREATE", "d": {"id": snowflake(id), "channel_id": channel, "guild_id": GUILD,
-            "author": {"id": ADA, "username": "ada", "global_name": "Ada"}, "content": content, "mentions": mentions,
-            "type": 0, "edited_timestamp": null}})
-    };
+    let mention = |words: &str| format!("<@{APPLICATION_ID}> {words}");
     it.discord.set_channel(json!({"id": "9", "type": 11, "guild_id": GUILD}));
-    it.handle(&message(0, CHANNEL, "the roses are dry")).await;
+    it.handle(&posted(0, CHANNEL, "the roses are dry")).await;
     assert_eq!(it.app.model().count(), 0);
-    it.handle(&message(1, CHANNEL, &format!("<@{APPLICATION_ID}> what now?"))).await;
+    it.handle(&posted(1, CHANNEL, &mention("what now?"))).await;
     let said = lines_said(&it.app.last_request());
     assert!(said[0].contains("the roses are dry") && said[1].ends_with("what now?"), "{said:?}");
     let sent = it.discord.sent();
     assert_eq!((sent.len(), sent[0].refers_to.clone()), (1, Some(snowflake(1))));
-    it.handle(&message(2, "9", &format!("<@{APPLICATION_ID}> hi"))).await;
+    it.handle(&posted(2, "9", &mention("hi"))).await;
     assert_eq!(it.app.history(&format!("agent:annals:thread:{GUILD}:9")).await.len(), 2);
     assert_eq!(it.discord.count("GET /channels/*"), 2, "the type of each channel is asked for once");
 
-    it.handle(&message(3, CHANNEL, &format!("<@{APPLICATION_ID}> /memory"))).await;
+    it.handle(&posted(3, CHANNEL, &mention("/memory"))).await;
     assert_eq!(it.discord.texts().pop().unwrap(), "I remember nothing about this group yet.");
 
-    let edited = json!({"id": snowflake(0), "channel_id": CHANNEL, "guild_id": GUILD, "content": "the roses are wet",
-        "author": {"id": ADA, "username": "ada"}, "edited_timestamp": Timestamp::from_secs(NOW + 30).rfc3339()});
-    it.handle(&json!({"op": 0, "t": "MESSAGE_UPDATE", "d": edited})).await;
+    let mut edited = posted(0, CHANNEL, "the roses are wet");
+    edited["t"] = json!("MESSAGE_UPDATE");
+    edited["d"]["edited_timestamp"] = json!(Timestamp::from_secs(NOW + 30).rfc3339());
+    it.handle(&edited).await;
     let context = it.app.context_lines(IN_CHANNEL).await.join("\n");
     assert!(context.contains("user revision: the roses are wet"), "{context}");
     it.app.clock().advance(Duration::from_mins(5));
@@ -495,10 +476,9 @@ async fn a_server_where_the_bot_may_not_write_is_not_asked_again_for_an_hour() {
     it.discord.expel(CHANNEL);
     it.app.clock().advance(Duration::from_secs(20));
     let mention = |second| {
-        let mention = json!([{"id": APPLICATION_ID, "username": "Annals"}]);
-        let message = json!({"id": snowflake(second), "channel_id": CHANNEL, "channel_type": 0, "guild_id": GUILD,
-            "author": {"id": ADA, "username": "ada"}, "content": "hi", "mentions": mention, "type": 0});
-        json!({"op": 0, "t": "MESSAGE_CREATE", "d": message})
+        let mut event = posted(second, CHANNEL, &format!("<@{APPLICATION_ID}> hi"));
+        event["d"]["channel_type"] = json!(0);
+        event
     };
     for second in 0..3 {
         it.handle(&mention(second)).await;
@@ -526,9 +506,10 @@ async fn a_refusal_of_one_channel_holds_back_no_answer_in_another() {
     for (round, second) in [(1, 0), (2, 10)] {
         it.app.model().hang();
         if round == 1 {
-            let message = json!({"id": snowflake(second), "channel_id": DM, "channel_type": 1, "type": 0,
-                "author": {"id": ADA, "username": "ada"}, "content": "hi", "mentions": []});
-            it.send(&json!({"op": 0, "t": "MESSAGE_CREATE", "d": message})).await;
+            let mut event = posted(second, DM, "hi");
+            event["d"]["channel_type"] = json!(1);
+            event["d"].as_object_mut().unwrap().remove("guild_id");
+            it.send(&event).await;
             it.app.model().wait_for(1).await;
         }
         it.app.receive(private(42, round, "hello").at(60 + second + 1)).await;
@@ -552,10 +533,9 @@ async fn without_discord_calls_are_signed_by_the_development_key_and_answers_go_
     let none = |_: &str| None;
     let channel = (local.from_env)(annals_core::settings::Env::new(&none)).unwrap();
     let example = channel.example(None, NOW).unwrap();
-    let mut request = app.request(Method::POST, "/discord").body(example.body.to_string());
-    for (name, value) in example.headers {
-        request = request.header(name, value);
-    }
+    let request = app.request(Method::POST, "/discord").body(example.body.to_string());
+    let headers = example.headers.into_iter();
+    let request = headers.fold(request, |request, (name, value)| request.header(name, value));
     assert_eq!(Answer::of(request).await.body, json!({"type": 5}));
     app.idle().await;
     assert_eq!(app.history("agent:annals:user:42").await.len(), 2);
@@ -566,13 +546,7 @@ async fn without_discord_calls_are_signed_by_the_development_key_and_answers_go_
 
 #[tokio::test]
 async fn a_command_that_takes_long_is_deferred_for_its_sender_alone_and_answered_later() {
-    let shop = McpServer::start().await;
-    let tools = shop.tools(&json!({"tools": {"refund": {"approval": true}}}));
-    let settings =
-        [("DISCORD_BOT_TOKEN", BOT_TOKEN), ("TOOLS", tools.as_str()), ("SHOP_TOKEN", mcp_server::TOKEN)];
-    let it = DiscordApp::with(&settings).await;
-    it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    it.handle(&ask("Pay A1 back.", 0)).await;
+    let (shop, it) = asked_for_a_refund().await;
     let before = it.discord.sent().len();
     // Discord is asked if they are an administrator, and wants that to wait.
     it.discord.rate_limit(1, 3.0);
@@ -602,7 +576,7 @@ async fn a_command_that_takes_long_is_deferred_for_its_sender_alone_and_answered
 }
 
 #[tokio::test]
-async fn two_people_share_a_channel_and_one_asks_about_a_message_of_the_other() {
+async fn two_people_share_a_channel_and_ask_about_messages_and_files() {
     let it = DiscordApp::start().await;
     it.handle(&ask("My roses are red", 0)).await;
     let mut about = command("Answer this", &json!([]), 1);
@@ -618,6 +592,14 @@ async fn two_people_share_a_channel_and_one_asks_about_a_message_of_the_other() 
     assert_eq!(said.last().unwrap(), "Are beans vegetables?");
     assert_eq!(it.discord.sent().pop().unwrap().token.as_deref(), Some("s3cret-interaction-1"));
     assert_eq!(it.app.history(IN_CHANNEL).await.len(), 4);
+
+    let mut call = ask("what is this?", 2);
+    let file = json!({"id": "2", "filename": "bean.png", "content_type": "image/png", "size": 50,
+        "url": it.discord.file_url("bean.png")});
+    call["data"]["options"].as_array_mut().unwrap().push(json!({"name": "file", "type": 11, "value": "2"}));
+    call["data"]["resolved"] = json!({"attachments": {"2": file}});
+    it.handle(&call).await;
+    assert_eq!(images_of(&it.app.last_request()).len(), 1);
     it.app.finish().await;
 }
 
@@ -630,21 +612,11 @@ async fn no_log_of_any_level_has_a_token_or_a_text() {
     discord.set_gateway(gateway.url());
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
-    let settings = [
-        ("DISCORD_APPLICATION_ID", APPLICATION_ID.to_owned()),
-        ("DISCORD_PUBLIC_KEY", public_key()),
-        ("DISCORD_BOT_TOKEN", BOT_TOKEN.to_owned()),
-        ("DISCORD_API_BASE", discord.base_url()),
-        ("RUST_LOG", "trace".to_owned()),
-    ];
+    let settings = [settings_of(&discord), vec![("RUST_LOG", "trace".to_owned())]].concat();
     let process = Process::start_logged(dir.path(), &settings, std::fs::File::create(&log).unwrap());
     let call = ask("a text of Ada's", now / 1000 - NOW);
-    let mut request = loopback_client().post(format!("{}/discord", process.base));
-    let body = call.to_string();
-    for (name, value) in signed(body.as_bytes()) {
-        request = request.header(name, value);
-    }
-    let response = request.body(body).send().await.unwrap();
+    let request = loopback_client().post(format!("{}/discord", process.base));
+    let response = with_signature(request, &call).send().await.unwrap();
     discord.responded(&call, &response.json().await.unwrap());
     wait_until("the relay has a session", async || gateway.identifies() == 1).await;
     gateway.post(Post { channel: PRIVATE, author: 42, text: "another text of Ada's", ..Post::default() });

@@ -5,8 +5,9 @@ use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, pu
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
 use annals_test_support::model_api::{self, ModelApi};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::discord::settings_of;
 use crate::process::Process;
 use crate::setup::{Settings, annals, bot, settings};
 
@@ -44,10 +45,10 @@ impl Stack {
         let mut bot = bot(&telegram, SECRET);
         bot.extend(settings_of(&discord));
         let process = Process::start(dir.path(), &bot);
-        let url = format!("{}/telegram", process.base);
-        assert_eq!(annals(&bot, &["setup", "telegram", "--url", &url]).await.0, 0);
-        let url = format!("{}/discord", process.base);
-        assert_eq!(annals(&bot, &["setup", "discord", "--url", &url]).await.0, 0);
+        for channel in ["telegram", "discord"] {
+            let url = format!("{}/{channel}", process.base);
+            assert_eq!(annals(&bot, &["setup", channel, "--url", &url]).await.0, 0);
+        }
         Self { aws, telegram, lark, discord, model, _process: process, _dir: dir }
     }
 
@@ -68,20 +69,10 @@ impl Stack {
     async fn lines(&self, settings: &Settings) -> (i32, Vec<String>) {
         let (code, out, err) = annals(settings, &["doctor"]).await;
         let said = format!("{out}{err}");
-        for secret in [
-            "an-api-secret",
-            TOKEN,
-            SECRET,
-            APP_SECRET,
-            "a-verification-token",
-            "an-encrypt-key",
-            BOT_TOKEN,
-            model_api::API_KEY,
-            "test-secret-access-key",
-            "\x1b[",
-        ] {
-            assert!(!said.contains(secret), "{said}");
-        }
+        let own =
+            ["an-api-secret", "a-verification-token", "an-encrypt-key", "test-secret-access-key", "\x1b["];
+        let secrets = own.into_iter().chain([TOKEN, SECRET, APP_SECRET, BOT_TOKEN, model_api::API_KEY]);
+        assert!(secrets.into_iter().all(|secret| !said.contains(secret)), "{said}");
         (code, out.lines().map(str::to_owned).collect())
     }
 
@@ -92,15 +83,6 @@ impl Stack {
         let [fault] = faults[..] else { panic!("not one fault in {check} ({words}): {faults:#?}") };
         assert!(code == 1 && fault.starts_with(check) && fault.contains(words), "{check}, {words}: {fault}");
     }
-}
-
-fn settings_of(discord: &DiscordApi) -> Settings {
-    vec![
-        ("DISCORD_APPLICATION_ID", APPLICATION_ID.to_owned()),
-        ("DISCORD_PUBLIC_KEY", public_key()),
-        ("DISCORD_BOT_TOKEN", BOT_TOKEN.to_owned()),
-        ("DISCORD_API_BASE", discord.base_url()),
-    ]
 }
 
 fn faults(lines: &[String]) -> Vec<&str> {
@@ -117,46 +99,30 @@ async fn a_healthy_stack_is_reported_as_healthy() {
         (format!("table {TABLE}"), format!("bucket {BUCKET}"), format!("queue {QUEUE}"));
     let is_fine = |line: &String| line.starts_with("ok     ") || line.starts_with("-      discord relay ");
     assert!(lines.iter().all(is_fine), "{lines:#?}");
-    let expected = [
-        "settings",
-        &table,
-        "table index",
-        "table expiry",
-        "table backups",
-        "table billing",
-        "table deletion",
+    let expected = format!(
+        "settings, {table}, table index, table expiry, table backups, table billing, table deletion, \
+         {}, bucket access, bucket encryption, {}, queue throughput, queue visibility, queue dead letters, \
+         telegram bot, telegram webhook, telegram deliveries, telegram address, lark app, lark events, \
+         discord app, discord address, discord commands, discord intent, discord relay, model, \
+         clock, clock, clock, clock, clock",
         &bucket[..20],
-        "bucket access",
-        "bucket encryption",
-        &queue[..20],
-        "queue throughput",
-        "queue visibility",
-        "queue dead letters",
-        "telegram bot",
-        "telegram webhook",
-        "telegram deliveries",
-        "telegram address",
-        "lark app",
-        "lark events",
-        "discord app",
-        "discord address",
-        "discord commands",
-        "discord intent",
-        "discord relay",
-        "model",
-        "clock",
-        "clock",
-        "clock",
-        "clock",
-        "clock",
-    ];
-    assert_eq!(checks, expected);
+        &queue[..20]
+    );
+    assert_eq!(checks.join(", "), expected);
     assert_eq!(stack.model.count(), 0, "the model is asked nothing");
+}
+
+fn queue<'a>(account: &'a mut Account, name: &str) -> &'a mut Value {
+    account.queues.get_mut(name).unwrap()
+}
+
+fn index(account: &mut Account) -> &mut Value {
+    &mut account.table["GlobalSecondaryIndexes"][0]
 }
 
 /// Takes an attribute off the queue.
 fn unset(account: &mut Account, attribute: &str) {
-    account.queues.get_mut(QUEUE).unwrap().as_object_mut().unwrap().remove(attribute);
+    queue(account, QUEUE).as_object_mut().unwrap().remove(attribute);
 }
 
 /// Each fault of the stack: what is changed, which check says so, and what it says.
@@ -171,58 +137,30 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
         ),
         (|a| a.table["TableStatus"] = "UPDATING".into(), "table annals-Table-1", "is UPDATING: wait"),
         (|a| a.table["GlobalSecondaryIndexes"] = json!([]), "table index", "there is no index due"),
-        (
-            |a| a.table["GlobalSecondaryIndexes"][0]["Projection"]["ProjectionType"] = "ALL".into(),
-            "table index",
-            "there is no index due",
-        ),
-        (
-            |a| a.table["GlobalSecondaryIndexes"][0]["IndexStatus"] = "CREATING".into(),
-            "table index",
-            "is being built",
-        ),
-        (
-            |a| a.expiry = json!({"TimeToLiveStatus": "DISABLED"}),
-            "table expiry",
-            "aws dynamodb update-time-to-live",
-        ),
+        (|a| index(a)["Projection"]["ProjectionType"] = "ALL".into(), "table index", "there is no index due"),
+        (|a| index(a)["IndexStatus"] = "CREATING".into(), "table index", "is being built"),
+        (|a| a.expiry = json!({"TimeToLiveStatus": "DISABLED"}), "table expiry", "update-time-to-live"),
         (|a| a.expiry["AttributeName"] = "ttl".into(), "table expiry", "by ttl, not by expiresAt"),
-        (
-            |a| a.denied.push("DescribeTimeToLive"),
-            "table expiry",
-            "the credentials need dynamodb:DescribeTimeToLive",
-        ),
+        (|a| a.denied.push("DescribeTimeToLive"), "table expiry", "need dynamodb:DescribeTimeToLive"),
         (|a| a.recovery = "DISABLED", "table backups", "aws dynamodb update-continuous-backups"),
         (|a| a.table["BillingModeSummary"] = json!(null), "table billing", "--billing-mode PAY_PER_REQUEST"),
-        (
-            |a| a.table["DeletionProtectionEnabled"] = false.into(),
-            "table deletion",
-            "--deletion-protection-enabled",
-        ),
+        (|a| a.table["DeletionProtectionEnabled"] = false.into(), "table deletion", "--deletion-protection-"),
         (|a| a.blocks = None, "bucket access", "aws s3api put-public-access-block"),
         (|a| a.blocks = Some([true, true, false, true]), "bucket access", "may be opened to the public"),
         (|a| a.encryption = None, "bucket encryption", "off"),
-        (
-            |a| a.denied.push("GetEncryptionConfiguration"),
-            "bucket encryption",
-            "s3:GetEncryptionConfiguration",
-        ),
+        (|a| a.denied.push("GetEncryptionConfiguration"), "bucket encryption", "s3:GetEncryptionConf"),
         (|a| a.denied.push("HeadBucket"), "bucket annals-bucket-1", "s3:ListBucket"),
         (|a| unset(a, "FifoQueue"), "queue annals-Queue-1.fifo", "not FIFO"),
+        (|a| queue(a, QUEUE)["DeduplicationScope"] = "queue".into(), "queue throughput", "300 turns"),
         (
-            |a| a.queues.get_mut(QUEUE).unwrap()["DeduplicationScope"] = "queue".into(),
-            "queue throughput",
-            "300 turns",
-        ),
-        (
-            |a| a.queues.get_mut(QUEUE).unwrap()["VisibilityTimeout"] = "300".into(),
+            |a| queue(a, QUEUE)["VisibilityTimeout"] = "300".into(),
             "queue visibility",
             "VisibilityTimeout=360",
         ),
         (|a| unset(a, "RedrivePolicy"), "queue dead letters", "there is no queue for them"),
         (|a| drop(a.queues.remove(DEAD_LETTERS)), "queue dead letters", "does not exist"),
         (
-            |a| a.queues.get_mut(DEAD_LETTERS).unwrap()["ApproximateNumberOfMessages"] = "2".into(),
+            |a| queue(a, DEAD_LETTERS)["ApproximateNumberOfMessages"] = "2".into(),
             "queue dead letters",
             "2 turns that failed 25 times",
         ),
@@ -234,10 +172,8 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
         let aws = AwsApi::start().await;
         aws.create_secret("annals", stack.aws.secret("annals").last().unwrap());
         aws.edit(change);
-        let mut settings = settings.clone();
-        settings.retain(|(name, _)| !name.starts_with("AWS_") && *name != "ANNALS_QUEUE_URL");
-        settings.extend(aws.access());
-        settings.extend(aws.stack().into_iter().filter(|(name, _)| *name == "ANNALS_QUEUE_URL"));
+        // The last value of a variable counts.
+        let settings = [settings.clone(), aws.access(), aws.stack()].concat();
         stack.assert_fault(&settings, check, words).await;
     }
 }
@@ -246,7 +182,6 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
 async fn in_a_chinese_locale_the_same_is_found_and_told_in_chinese() {
     let stack = Stack::start().await;
     let mut settings = stack.settings();
-    settings.retain(|(name, _)| *name != "MODEL_API_KEY");
     settings.push(("MODEL_API_KEY", "another-one".into()));
     let (_, english) = stack.lines(&settings).await;
     settings.push(("LANG", "zh_CN.UTF-8".into()));
@@ -267,13 +202,11 @@ async fn in_a_chinese_locale_the_same_is_found_and_told_in_chinese() {
 #[tokio::test]
 async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     let stack = Stack::start().await;
+    let with = |name, value: &str| [stack.settings(), settings(&[(name, value)])].concat();
+    let (_, lines) = stack.lines(&with("GROUP_ACTIVATION", "always")).await;
+    let is_intent = |fault: &&str| fault.contains("turn on the Message Content intent");
+    assert!(faults(&lines).iter().any(is_intent), "{lines:#?}");
     stack.discord.grant_message_content();
-    let with = |name: &'static str, value: &str| {
-        let mut settings = stack.settings();
-        settings.retain(|(other, _)| *other != name);
-        settings.push((name, value.to_owned()));
-        settings
-    };
     let nowhere = "http://127.0.0.1:9";
     let cases = [
         (with("ANNALS_TABLE", "other"), "table other", "ResourceNotFoundException"),
@@ -281,13 +214,10 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
         (with("KEEP_RECENT", "0"), "settings", "KEEP_RECENT is 0"),
         (with("ARCHIVE_GRACE", "soon"), "settings", "ARCHIVE_GRACE must be a duration"),
         (with("GROUP_ACTIVATION", "always"), "telegram bot", "/setprivacy"),
-        (
-            with("TELEGRAM_WEBHOOK_SECRET", "another-one"),
-            "telegram address",
-            "cargo run -- setup telegram --url",
-        ),
+        (with("TELEGRAM_WEBHOOK_SECRET", "another-one"), "telegram address", "setup telegram --url"),
         (with("LARK_APP_SECRET", "another-one"), "lark app", "app secret invalid"),
         (with("LARK_API_BASE", nowhere), "lark app", "no connection"),
+        (with("DISCORD_API_BASE", nowhere), "discord app", "check DISCORD_API_BASE"),
         (with("MODEL_API_KEY", "another-one"), "model", "check MODEL_API_KEY"),
         (with("MODEL_BASE_URL", nowhere), "model", "check MODEL_BASE_URL"),
     ];
@@ -296,9 +226,8 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     }
 
     let (code, lines) = stack.lines(&with("MODEL", "openai:unknown")).await;
-    let unlisted =
-        |line: &String| line.starts_with("warn   model ") && line.contains("does not list the model");
-    assert!(code == 0 && lines.iter().any(unlisted), "{lines:#?}");
+    let warning = lines.iter().find(|line| line.starts_with("warn   model ")).unwrap();
+    assert!(code == 0 && warning.contains("does not list the model"), "{lines:#?}");
 
     // Long ago and with nothing waiting, it is over.
     stack.telegram.fail_delivery(1_763_765_920, "Wrong response from the webhook: 401 Unauthorized");
@@ -311,6 +240,9 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     stack.telegram.date("Fri, 21 Nov 2025 22:58:40 GMT");
     let ahead = "ahead of 127.0.0.1: set the system's clock";
     stack.assert_fault(&stack.settings(), "clock", ahead).await;
+    stack.discord.refuse_token();
+    let (_, lines) = stack.lines(&stack.settings()).await;
+    assert!(faults(&lines)[0].contains("check DISCORD_BOT_TOKEN"), "{lines:#?}");
 }
 
 #[tokio::test]
@@ -328,14 +260,8 @@ async fn a_webhook_at_which_nothing_listens_is_not_called_one_that_does_not_take
     bot.push(("MODEL", "echo".into()));
     let (code, out, _) = annals(&bot, &["doctor"]).await;
     let address = out.lines().find(|line| line.contains("telegram address")).unwrap();
-    assert!(
-        code == 1
-            && address.contains(
-                "http://127.0.0.1:9/telegram, where Telegram sends updates: no connection can be made to it: start"
-            )
-            && !address.contains("TELEGRAM_WEBHOOK_SECRET"),
-        "{address}"
-    );
+    let told = format!("{url}, where Telegram sends updates: no connection can be made to it: start");
+    assert!(code == 1 && address.contains(&told) && !address.contains("WEBHOOK_SECRET"), "{address}");
     assert!(out.contains("-      model                not checked until the settings are valid"), "{out}");
     assert!(!out.contains("MODEL is not set"), "{out}");
 }
@@ -377,10 +303,8 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     let (code, out, _) = annals(&at("9"), &["doctor"]).await;
     let lines: Vec<String> = out.lines().map(str::to_owned).collect();
     let [program, data] = faults(&lines)[..] else { panic!("{out}") };
-    assert!(
-        code == 1 && program.ends_with("does not answer at http://127.0.0.1:9: start it with cargo run"),
-        "{out}"
-    );
+    assert_eq!(code, 1);
+    assert!(program.ends_with("does not answer at http://127.0.0.1:9: start it with cargo run"), "{out}");
     assert!(data.contains("there is no data in"), "{out}");
     assert!(!own.exists(), "the doctor has made the directory");
 
@@ -403,51 +327,17 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
 
     let disk = out.lines().find(|line| line.starts_with("ok     disk")).unwrap_or_else(|| panic!("{out}"));
     assert!(disk.ends_with("B free; a file was written and read"), "{disk}");
-    let probes = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name());
-    assert!(
-        !probes.into_iter().any(|name| name.to_string_lossy().starts_with("doctor")),
-        "it deletes its file"
-    );
+    let mut files = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!files.any(|name| name.to_string_lossy().starts_with("doctor")), "it deletes its file");
 
     // It serves no other directory.
     let other = dir.path().join("other");
     drop(Process::start(&other, &[]));
     let settings = settings(&[("ANNALS_DATA_DIR", other.to_str().unwrap()), ("ANNALS_PORT", port)]);
     let (code, out, _) = annals(&settings, &["doctor"]).await;
-    let wanted = format!(
-        "fault  program              the program at {} does not work on {}",
-        process.base,
-        other.display()
-    );
-    assert!(code == 1 && out.lines().any(|line| line.starts_with(&wanted)), "{out}");
-}
-
-#[tokio::test]
-async fn each_fault_of_discord_is_reported_with_its_remedy() {
-    let stack = Stack::start().await;
-    let with = |name: &'static str, value: &str| {
-        let mut settings = stack.settings();
-        settings.push((name, value.to_owned()));
-        settings
-    };
-    let always = with("GROUP_ACTIVATION", "always");
-    stack
-        .assert_fault(
-            &with("DISCORD_API_BASE", "http://127.0.0.1:9"),
-            "discord app",
-            "check DISCORD_API_BASE",
-        )
-        .await;
-    let (_, lines) = stack.lines(&always).await;
-    assert!(
-        faults(&lines).iter().any(|fault| fault.contains("turn on the Message Content intent")),
-        "{lines:#?}"
-    );
-    stack.discord.grant_message_content();
-    let (_, lines) = stack.lines(&always).await;
-    assert!(!faults(&lines).iter().any(|fault| fault.starts_with("discord")), "{lines:#?}");
-    stack.discord.refuse_token();
-    stack.assert_fault(&stack.settings(), "discord app", "check DISCORD_BOT_TOKEN").await;
+    let wanted = format!("the program at {} does not work on {}", process.base, other.display());
+    let fault = out.lines().find(|line| line.starts_with("fault  program ")).unwrap();
+    assert!(code == 1 && fault.contains(&wanted), "{out}");
 }
 
 /// Runs `doctor` as the last command of this script, with `data` as its data directory; returns its fault of the disk.
