@@ -2,16 +2,16 @@
 
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::{last_user_line, texts_of};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp, chat_path, wait_until};
-use crate::approvals::press;
+use crate::approvals::approve;
 use crate::chat::{ROOM, post, submit, user};
-use crate::faults::{Faults, Plan};
+use crate::faults::Plan;
 use crate::outside_tools::{start_with_shop, with_shop, with_shop_and};
 use crate::turns::assert_answered_once;
 use crate::updates::{Update, group, private};
-use crate::world::{LEASE, World};
+use crate::world::{LEASE, World, at_each_request};
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
@@ -23,10 +23,17 @@ async fn begin(shop: &McpServer, app: &TestApp, first: Update) {
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
 }
 
+/// Returns how many messages each reply of `chat` covers.
 async fn covers(app: &TestApp, chat: &str) -> Vec<usize> {
     let records = app.records(chat).await;
     assert_answered_once(&records);
     records.iter().map(|record| record.covers().len()).filter(|count| *count > 0).collect()
+}
+
+/// Returns the roles of the messages in a request, but for the instructions.
+fn roles(request: &Value) -> Vec<&str> {
+    let roles = request["messages"].as_array().unwrap().iter().map(|said| said["role"].as_str().unwrap());
+    roles.filter(|role| *role != "system").collect()
 }
 
 #[tokio::test]
@@ -40,17 +47,7 @@ async fn a_message_that_comes_while_a_tool_runs_is_seen_by_the_next_request_and_
     assert_eq!(app.model().count(), 2, "one request for the call, one with its result");
     let request = app.last_request();
     assert_eq!(texts_of(&request, "user"), ["Count the beans.", "And the peas."]);
-    let roles: Vec<&str> = request["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|message| message["role"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        roles[roles.len() - 4..],
-        ["user", "assistant", "tool", "user"],
-        "it follows the call's result"
-    );
+    assert_eq!(roles(&request), ["user", "assistant", "tool", "user"], "it follows the call's result");
     assert_eq!(app.sent_texts(), ["You said: Count the beans.\nAnd the peas."], "one reply for both");
     let lines = app.lines(CHAT).await;
     assert_eq!(lines[..2], ["1 user: Count the beans.", "2 user: And the peas."]);
@@ -86,10 +83,8 @@ async fn messages_of_several_rounds_stand_after_the_calls_that_they_came_after()
         app.model().resume();
         app.idle().await;
         let request = app.last_request();
-        let said =
-            request["messages"].as_array().unwrap().iter().filter(|message| message["role"] != "system");
-        let roles: Vec<&str> = said.map(|message| message["role"].as_str().unwrap()).collect();
-        assert_eq!(roles, ["user", "assistant", "tool", "user", "assistant", "tool", "user"]);
+        let expected = ["user", "assistant", "tool", "user", "assistant", "tool", "user"];
+        assert_eq!(roles(&request), expected);
         assert_eq!(texts_of(&request, "user"), ["Count the beans.", "And the peas.", "And the corn."]);
         assert_eq!(covers(&app, CHAT).await, [3]);
         assert_eq!((app.sent_texts().len(), app.model().refusals()), (1, Vec::new()));
@@ -102,9 +97,7 @@ async fn messages_of_several_rounds_stand_after_the_calls_that_they_came_after()
 async fn a_burst_is_taken_up_at_once_and_an_album_once_it_is_whole() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &json!({})).set("REPLY_QUIET", "5s").start().await;
-    app.model().answer_tools(&[("shop_slow", json!({}))]);
-    app.receive(private(42, 1, "Count the beans.")).await;
-    app.as_time_passes(wait_until("the call is under way", async || shop.carried_out().len() == 1)).await;
+    app.as_time_passes(begin(&shop, &app, private(42, 1, "Count the beans."))).await;
     app.receive(private(42, 2, "And the peas.")).await;
     shop.release();
     // No time passes until it is asked again.
@@ -177,8 +170,7 @@ async fn another_persons_message_in_a_group_gets_a_turn_of_its_own() {
     assert!(asked.text.contains("May I call shop_refund"), "{}", asked.text);
     assert_eq!(covers(&app, GROUP).await, [1, 2], "the other's has a reply of its own");
     // Ada's word is enough: nobody else asked in that reply.
-    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
-    app.idle().await;
+    approve(&app, &asked).await;
     let refunds = shop.carried_out().into_iter().filter(|(name, _)| name == "refund").count();
     assert_eq!(refunds, 1);
     app.finish().await;
@@ -195,19 +187,12 @@ async fn a_reply_that_waits_for_an_approval_takes_up_what_came_before_and_nothin
     let asked = app.last_sent();
     assert!(asked.text.contains("May I call shop_refund"), "{}", asked.text);
     app.ada_says(3, "Well?").await;
-    assert_eq!(press(&app, &asked, (0, 0), 42, "c1").await, 200);
-    app.idle().await;
+    approve(&app, &asked).await;
     assert_eq!(shop.carried_out().len(), 2);
-    let records = app.records(CHAT).await;
-    assert_answered_once(&records);
+    assert_answered_once(&app.records(CHAT).await);
     let lines = app.lines(CHAT).await;
     assert!(lines.iter().any(|line| line.starts_with("2/reply ")), "{lines:?}");
-    let request = app.last_request();
-    assert_eq!(
-        texts_of(&request, "user"),
-        ["Look.\nAnd pay A1 back."],
-        "it continues with its own questions"
-    );
+    assert_eq!(texts_of(&app.last_request(), "user"), ["Look.\nAnd pay A1 back."], "its own questions");
     app.finish().await;
 }
 
@@ -276,21 +261,17 @@ async fn in_a_room_of_use_chat_each_message_has_a_reply_of_its_own() {
 /// The process dies before each request to a store in turn, and the queue delivers both turns again.
 #[tokio::test]
 async fn a_crash_at_any_request_leaves_every_message_to_one_reply() {
-    let mut ended = Vec::new();
-    for number in 1.. {
+    let requests = at_each_request(&[Plan::Before], async |faults, dead| {
         let world = World::hosted(&[]).await;
         world.model().answer_by(|body| Some(format!("To: {}", last_user_line(body))));
         let first = world.hear(1, "Count the beans.", true).await;
         world.model().answer_tools(&[("memory_search", json!({"query": "beans"}))]);
         world.model().hang();
-        let faults = Faults::new(Plan::Before(number));
         let run = world.start(world.agent_with(faults.clone()), &first);
         wait_until("it asks, or is dead", async || run.is_finished() || world.model().count() == 1).await;
         let second = world.hear(2, "And the peas.", true).await;
         world.model().resume();
         let is_whole = run.await.unwrap().is_ok();
-        let dead = format!("dead before request {number}");
-        assert_eq!(is_whole, faults.requests() < number, "{dead}");
         world.clock.advance(LEASE * 2);
         for turn in [&first, &second] {
             world.run(turn).await;
@@ -300,13 +281,9 @@ async fn a_crash_at_any_request_leaves_every_message_to_one_reply() {
         let covers: Vec<usize> =
             records.iter().map(|r| r.covers().len()).filter(|count| *count > 0).collect();
         assert_eq!(covers, [2], "{dead}: {records:#?}");
-        ended.push(number);
-        if is_whole {
-            assert_eq!(world.model().count(), 2);
-            break;
-        }
-    }
-    assert!(ended.len() > 5, "{ended:?}");
+        assert!(!is_whole || world.model().count() == 2, "{dead}");
+    });
+    assert!(requests.await > 4);
 }
 
 /// It costs a query for each round of calls, of one unit if nothing has come. A turn without tools costs nothing more.

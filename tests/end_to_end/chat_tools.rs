@@ -1,5 +1,6 @@
 //! `/api/chat` with tools: calls, results and approval requests are streamed, and `useChat` answers the requests.
 
+use std::collections::BTreeSet;
 use std::slice::from_ref;
 
 use reqwest::StatusCode;
@@ -36,21 +37,9 @@ async fn calls_and_results_are_streamed_with_their_steps() {
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     let chunks = post(&app, &submit(&[user("m1", "Where is A1?")])).await.rest().await;
     assert_eq!(
-        kinds(&chunks),
-        [
-            "start",
-            "start-step",
-            "tool-input-start",
-            "tool-input-available",
-            "tool-output-available",
-            "finish-step",
-            "start-step",
-            "text-start",
-            "text-delta",
-            "text-end",
-            "finish-step",
-            "finish"
-        ]
+        kinds(&chunks).join(" "),
+        "start start-step tool-input-start tool-input-available tool-output-available finish-step \
+         start-step text-start text-delta text-end finish-step finish"
     );
     assert_eq!(chunks[3]["input"], json!({"order": "A1"}));
     app.idle().await;
@@ -85,19 +74,8 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     assert!(shop.carried_out().is_empty());
 
     let chunks = post(&app, &answer).await.rest().await;
-    assert_eq!(
-        kinds(&chunks),
-        [
-            "start",
-            "tool-output-available",
-            "start-step",
-            "text-start",
-            "text-delta",
-            "text-end",
-            "finish-step",
-            "finish"
-        ]
-    );
+    let expected = "start tool-output-available start-step text-start text-delta text-end finish-step finish";
+    assert_eq!(kinds(&chunks).join(" "), expected);
     assert_eq!(chunks[0]["messageId"], "m1/reply");
     // The same answer again, and another one: the first counts, and the reply is there.
     for again in [answer, submit(&[said, answered(&reply, false)])] {
@@ -135,11 +113,8 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     post(&app, &submit(&[said, answered(&reply, true)])).await.rest().await;
     app.idle().await;
     assert_eq!(shop.carried_out().len(), 1);
-    let mut ids: Vec<Value> = app.history(ROOM).await.iter().map(|message| message["id"].clone()).collect();
-    let all = ids.len();
-    ids.sort_by_key(ToString::to_string);
-    ids.dedup();
-    assert_eq!(ids.len(), all, "two forms have the same id: {ids:?}");
+    let ids = app.ids(ROOM).await;
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "two forms have the same id: {ids:?}");
     app.export(ROOM, "chat-asked-again").await;
     app.finish().await;
 }
@@ -157,10 +132,8 @@ async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
     let back = Stream::of(resume(&app).await);
     shop.release();
     let chunks = back.rest().await;
-    assert_eq!(
-        kinds(&chunks)[..5],
-        ["start", "start-step", "tool-input-start", "tool-input-available", "tool-approval-request"]
-    );
+    let expected = "start start-step tool-input-start tool-input-available tool-approval-request";
+    assert_eq!(kinds(&chunks)[..5].join(" "), expected);
     assert!(kinds(&chunks).contains(&"tool-output-available"), "{chunks:?}");
     app.finish().await;
 }
