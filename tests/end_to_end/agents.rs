@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use annals_local::stores::TABLE;
 use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::mcp_server::{McpServer, TOKEN};
 use reqwest::{Method, StatusCode};
@@ -9,10 +10,10 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::app::{Builder, OPS_KEY, TestApp, chat_path};
+use crate::chat_settings::change;
 use crate::discord::{DiscordApp, ask, direct};
 use crate::lark::{GROUP, LarkApp, P2P, mentioning, text};
-use crate::memory::call;
-use crate::outside_tools::offered;
+use crate::outside_tools::{offered, results};
 use crate::people::{link_telegram, telegram_says};
 use crate::updates::{group, private};
 
@@ -46,12 +47,8 @@ async fn last_reply(app: &TestApp, chat: &str) -> Value {
 
 async fn memories(app: &TestApp, query: &str) -> Vec<String> {
     let list = app.get(&format!("/v1/memory?{query}")).await;
-    list["memories"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["text"].as_str().unwrap().to_owned())
-        .collect()
+    let entries = list["memories"].as_array().unwrap().iter();
+    entries.map(|entry| entry["text"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]
@@ -76,14 +73,10 @@ async fn two_agents_of_one_stack_have_prompts_models_tools_skills_and_memories_o
     let loaded = requests[1].to_string();
     assert!(loaded.contains("Ask for the order's number first."), "{loaded}");
     let reply = last_reply(&app, theirs).await;
-    assert_eq!(
-        (&reply["metadata"]["agent"], &reply["metadata"]["userId"]),
-        (&json!("support"), &json!("support"))
-    );
-    let calls: Vec<&Value> =
-        reply["parts"].as_array().unwrap().iter().filter(|part| part["toolCallId"].is_string()).collect();
-    assert_eq!(calls[0]["output"]["instructions"], "Ask for the order's number first.");
-    assert_eq!(calls[1]["state"], "output-error", "no skill of this name");
+    assert_eq!([&reply["metadata"]["agent"], &reply["metadata"]["userId"]], ["support", "support"]);
+    let calls = results(&app, theirs).await;
+    assert_eq!(calls[0].1["instructions"], "Ask for the order's number first.");
+    assert_eq!(calls[1].0, "output-error", "no skill of this name");
 
     // The default agent is as it was without the others, and remembers nothing of what was said to them.
     let said = json!({"userId": "telegram-42", "text": "What do you know of me?"});
@@ -98,9 +91,8 @@ async fn two_agents_of_one_stack_have_prompts_models_tools_skills_and_memories_o
     assert_eq!((&reply["metadata"]["agent"], &reply["metadata"]["userId"]), (&Value::Null, &json!("annals")));
     assert_eq!(memories(&app, "userId=telegram-42").await, [""; 0]);
     assert_eq!(memories(&app, "userId=telegram-42&agent=support").await, ["Wants refunds in stamps."]);
-    call(&app, Method::GET, "/v1/memory?userId=ada&agent=nobody", OPS_KEY, None)
-        .await
-        .assert_problem(400, "bad-owner");
+    let nobody = app.call(Method::GET, "/v1/memory?userId=ada&agent=nobody", OPS_KEY).await;
+    nobody.assert_problem(400, "bad-owner");
     app.handle(private(42, 2, "And now?")).await;
     assert!(app.last_request().to_string().contains("Wants refunds in stamps."));
 
@@ -108,9 +100,7 @@ async fn two_agents_of_one_stack_have_prompts_models_tools_skills_and_memories_o
     assert!(context["system"].as_str().unwrap().starts_with(prompt), "{context}");
     assert_eq!(context["agent"], "support");
     // The chat's own settings come after the profile's.
-    let path = chat_path(theirs, "settings");
-    call(&app, Method::PATCH, &path, OPS_KEY, Some(json!({"model": "openai:test", "prompt": "Be brief."})))
-        .await;
+    change(&app, theirs, json!({"model": "openai:test", "prompt": "Be brief."})).await;
     app.handle(private(42, 3, "And now?")).await;
     let request = app.last_request();
     assert_eq!(request["model"], "test");
@@ -123,32 +113,30 @@ async fn two_agents_of_one_stack_have_prompts_models_tools_skills_and_memories_o
 
 #[tokio::test]
 async fn rules_by_channel_chat_person_and_key_choose_the_agent() {
-    let agents =
-        ["ops", "vip", "shop", "tele"].map(|id| (format!("{id}/Agent.md"), format!("You are {id}.")));
-    let files: Vec<(&str, &str)> = agents.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    let folder = folder(&files);
+    let folder = folder(&[
+        ("ops/Agent.md", "You are ops."),
+        ("vip/Agent.md", "You are vip."),
+        ("shop/Agent.md", "You are shop."),
+        ("tele/Agent.md", "You are tele."),
+    ]);
     let rules = json!([
         {"agent": "vip", "person": "telegram-42"}, {"agent": "vip", "person": "cleo"},
         {"agent": "ops", "chat": "telegram:chat:-7"}, {"agent": "shop", "key": "shop"},
         {"agent": "tele", "channel": "telegram"},
     ]);
-    let builder = TestApp::builder().telegram().model().set("SYSTEM_PROMPT", "You are the default.");
+    let builder = TestApp::builder().telegram().model().set("SYSTEM_PROMPT", "You are annals.");
     let builder = builder.set("HTTP_API_KEYS", "app:app-secret,ops:ops-secret:admin,shop:shop-secret");
     let app = with(builder, &folder, &rules).start().await;
-    let answered = |agent: &str| {
-        let request = app.last_request();
-        let wanted =
-            if agent == "annals" { "You are the default.".to_owned() } else { format!("You are {agent}.") };
-        assert_eq!(system(&request), wanted);
-    };
-    app.handle(private(43, 1, "hello")).await;
-    answered("tele");
-    app.handle(private(42, 2, "hello")).await;
-    answered("vip");
-    app.handle(group(-7, 3, "@annals_test_bot hello").mention()).await;
-    answered("ops");
-    app.handle(group(-8, 4, "@annals_test_bot hello").mention()).await;
-    answered("tele");
+    let answered = |agent: &str| assert_eq!(system(&app.last_request()), format!("You are {agent}."));
+    for (message, agent) in [
+        (private(43, 1, "hello"), "tele"),
+        (private(42, 2, "hello"), "vip"),
+        (group(-7, 3, "@annals_test_bot hello").mention(), "ops"),
+        (group(-8, 4, "@annals_test_bot hello").mention(), "tele"),
+    ] {
+        app.handle(message).await;
+        answered(agent);
+    }
     assert_eq!(last_reply(&app, "telegram:chat:-8").await["metadata"]["agent"], "tele");
     for (key, user, agent) in [("app-secret", "bo", "annals"), ("shop-secret", "bo", "shop")] {
         let said = json!({"userId": user, "text": "hello"});
@@ -177,10 +165,8 @@ async fn a_key_of_discord_names_the_agent_that_the_rules_choose() {
     let it = DiscordApp::beside(builder, &[("DISCORD_BOT_TOKEN", BOT_TOKEN)]).await;
     it.handle(&ask("hello", 1)).await;
     it.handle(&direct(ask("hello", 2))).await;
-    for chat in [
-        "agent:helper:channel:290926798626357999:645027906669510667",
-        "agent:helper:user:1033044521375764530",
-    ] {
+    let channel = "agent:helper:channel:290926798626357999:645027906669510667";
+    for chat in [channel, "agent:helper:user:1033044521375764530"] {
         let history = it.app.history(chat).await;
         assert_eq!(history.len(), 2, "{chat}");
         assert_eq!(history[1]["metadata"]["agent"], "helper");
@@ -240,33 +226,26 @@ fn a_file_that_cannot_be_used_stops_the_program_with_its_line() {
         let told = [output.stdout, output.stderr].concat();
         (String::from_utf8(told).unwrap().replace(folder.path().to_str().unwrap(), "agents"), left)
     };
+    let profile = |text| vec![("support/Agent.md", text)];
+    let skill = [profile("Hi"), vec![("support/skills/a/SKILL.md", "---\nname: b\n---\nx")]].concat();
     for (files, told) in [
-        (vec![], "agents/support/Agent.md:1: the file is missing"),
+        (vec![], "Agent.md:1: the file is missing"),
+        (profile("---\nmodle: x\n---\nHi"), "Agent.md:2: unknown key 'modle'"),
         (
-            vec![("support/Agent.md", "---\nmodle: x\n---\nHi")],
-            "agents/support/Agent.md:2: unknown key 'modle'",
+            profile("---\nmodel: openai:x\n---\nHi"),
+            "Agent.md:2: the model openai:x is not one of MODEL, MODEL_",
         ),
-        (
-            vec![("support/Agent.md", "---\nmodel: openai:x\n---\nHi")],
-            "agents/support/Agent.md:2: the model openai:x is not one of MODEL, MODEL_FALLBACK and MODELS",
-        ),
-        (
-            vec![("support/Agent.md", "---\nmodel: echo\n---\nHi")],
-            "agents/support/Agent.md:2: the model echo only repeats messages: give one of MODEL",
-        ),
-        (
-            vec![("support/Agent.md", "Hi"), ("support/skills/a/SKILL.md", "---\nname: b\n---\nx")],
-            "agents/support/skills/a/SKILL.md:2: 'name' must be",
-        ),
+        (profile("---\nmodel: echo\n---\nHi"), "Agent.md:2: the model echo only repeats messages: give one"),
+        (skill, "skills/a/SKILL.md:2: 'name' must be"),
     ] {
         for argument in [&[][..], &["doctor"]] {
             let (printed, left) = run(&files, argument);
-            assert!(printed.contains("AGENTS_FOLDER is unusable") && printed.contains(told), "{printed}");
+            let told = format!("agents/support/{told}");
+            assert!(printed.contains("AGENTS_FOLDER is unusable") && printed.contains(&told), "{printed}");
             assert!(!left, "a data directory");
         }
     }
-    let unknown = [("support/Agent.md", "---\n\ntools: [shop]\n---\nHi")];
-    let (printed, _) = run(&unknown, &[]);
+    let (printed, _) = run(&profile("---\n\ntools: [shop]\n---\nHi"), &[]);
     assert!(printed.contains("agents/support/Agent.md:3: shop is neither"), "{printed}");
 }
 
@@ -300,24 +279,16 @@ async fn a_person_is_linked_forgotten_and_exported_with_every_agent() {
         person["memories"].as_array().unwrap().iter().map(|entry| &entry["agent"]).collect();
     assert_eq!(agents, [&Value::Null, &json!("support")], "{person}");
 
-    let path = "/v1/people/ada";
-    let erased = app.as_time_passes(Box::pin(app.call(Method::DELETE, path, OPS_KEY))).await;
-    assert_eq!(
-        (erased.status, &erased.body["removed"]["memories"]),
-        (StatusCode::OK, &json!(2)),
-        "{erased:?}"
-    );
-    let stores = app.stores();
-    let table = annals_local::stores::TABLE;
-    let items = stores.dynamodb.scan().table_name(table).send().await.unwrap().items.unwrap_or_default();
-    for word in ["Kettle", "Teapot", "user:ada", "telegram-42"] {
-        let left: Vec<_> =
-            items.iter().filter(|item| format!("{item:?}").contains(word)).map(|item| &item["pk"]).collect();
+    let erasing = app.call(Method::DELETE, "/v1/people/ada", OPS_KEY);
+    let erased = app.as_time_passes(Box::pin(erasing)).await;
+    assert_eq!((erased.status, &erased.body["removed"]["memories"]), (StatusCode::OK, &json!(2)));
+    let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
+    for item in items {
+        let text = format!("{item:?}");
+        assert!(!text.contains("Kettle") && !text.contains("Teapot"), "{text}");
         // An emptied head keeps its fence, so that no write under an earlier one holds.
-        let is_head =
-            |pk: &&aws_sdk_dynamodb::types::AttributeValue| pk.as_s().unwrap().starts_with("agent:");
-        assert!(left.iter().all(is_head) || left.is_empty(), "{word}: {left:?}");
-        assert!(!matches!(word, "Kettle" | "Teapot") || left.is_empty(), "{word}: {left:?}");
+        let is_head = item["pk"].as_s().unwrap().starts_with("agent:");
+        assert!(is_head || (!text.contains("user:ada") && !text.contains("telegram-42")), "{text}");
     }
     app.finish().await;
 }

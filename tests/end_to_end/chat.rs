@@ -8,7 +8,7 @@ use annals_test_support::model_api::without_times;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, text_of};
+use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, lines, text_of};
 use crate::turns::assert_answered_once;
 
 pub(crate) const ROOM: &str = "web:room:app:r1";
@@ -143,21 +143,18 @@ pub(crate) async fn resume(app: &TestApp) -> reqwest::Response {
     app.request(Method::GET, "/api/chat/r1/stream").bearer_auth(APP_KEY).send().await.unwrap()
 }
 
-async fn stop(app: &TestApp) -> Value {
-    let answer = app.post("/api/chat/r1/stop", APP_KEY, &json!({})).await;
-    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
-    answer.body
+/// Asks for a stop under this id.
+async fn stop(app: &TestApp, id: &str) -> Answer {
+    app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": id})).await
 }
 
 /// Returns the messages of the last answered request, by role.
 fn asked(app: &TestApp) -> Vec<String> {
-    let request = app.last_request();
-    let messages = request["messages"].as_array().unwrap().iter();
-    messages
-        .map(|m| {
-            format!("{}: {}", m["role"].as_str().unwrap(), without_times(m["content"].as_str().unwrap()))
-        })
-        .collect()
+    let said = |message: &Value| {
+        let text = without_times(message["content"].as_str().unwrap());
+        format!("{}: {text}", message["role"].as_str().unwrap())
+    };
+    app.last_request()["messages"].as_array().unwrap().iter().map(said).collect()
 }
 
 #[tokio::test]
@@ -167,10 +164,8 @@ async fn a_reply_is_streamed_in_order_and_is_what_is_stored() {
     let stream = post(&app, &json!({"id": "r1", "messages": [user("m1", "Beans?")], "userId": "ada"})).await;
     assert_eq!(stream.past(), "same");
     let chunks = stream.rest().await;
-    assert_eq!(
-        kinds(&chunks),
-        ["start", "start-step", "text-start", "text-delta", "text-end", "finish-step", "finish"]
-    );
+    let expected = "start start-step text-start text-delta text-end finish-step finish";
+    assert_eq!(kinds(&chunks).join(" "), expected);
     assert!(chunks.iter().filter(|chunk| chunk["type"] == "text-delta").count() > 1, "{chunks:?}");
     assert_eq!(told(&chunks), ("m1/reply".into(), "Beans want sun and water.".into()));
     app.idle().await;
@@ -197,14 +192,11 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     assert_eq!(app.lines(ROOM).await, ["m1 user: count"], "a part of the reply is stored");
     let mut second = Stream::of(resume(&app).await);
     assert_eq!(second.next().await.unwrap()["messageId"], "m1/reply");
-    assert_eq!(
-        second.read_to("text-delta").await,
-        begun,
-        "the second stream does not begin with the reply's beginning"
-    );
+    assert_eq!(second.read_to("text-delta").await, begun, "it begins with the reply's beginning");
+    stop(&app, "m1").await.assert_problem(409, "message-id-taken");
     // Under one id once, with one answer.
     for _ in 0..3 {
-        let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st1"})).await.body;
+        let stopped = stop(&app, "st1").await.body;
         assert_eq!(stopped, json!({"chatKey": ROOM, "messageId": "st1", "stopped": true}));
     }
     for stream in [first, second] {
@@ -224,53 +216,33 @@ async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     assert_eq!(asked(&app), ["user: count", "assistant: one two three four five ", "user: beans?"]);
     assert_eq!(resume(&app).await.status(), StatusCode::NO_CONTENT);
     for _ in 0..2 {
-        let stopped = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "st2"})).await.body;
-        assert_eq!(stopped["stopped"], false);
+        assert_eq!(stop(&app, "st2").await.body["stopped"], false);
     }
-    assert_eq!(stop(&app).await["stopped"], false);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_turn_continues_without_its_client_and_can_be_resumed() {
-    let app = TestApp::builder().model().start().await;
-    app.model().hang();
-    drop(post(&app, &submit(&[user("m1", "hello")])).await);
-    app.model().wait_for(1).await;
-    let back = Stream::of(resume(&app).await);
-    app.model().resume();
-    assert_eq!(told(&back.rest().await), ("m1/reply".into(), "You said: hello".into()));
-    app.idle().await;
-    assert_eq!(app.lines(ROOM).await, ["m1 user: hello", "m1/reply assistant: You said: hello"]);
-    assert_eq!(resume(&app).await.status(), StatusCode::NO_CONTENT);
+    let unnamed = app.post("/api/chat/r1/stop", APP_KEY, &json!({})).await;
+    assert_eq!((unnamed.status, &unnamed.body["stopped"]), (StatusCode::OK, &json!(false)));
     app.finish().await;
 }
 
 /// Messages unanswered at a crash are answered too, though no client of the new process asks for it.
 #[tokio::test]
-async fn a_stream_is_resumed_after_a_restart() {
-    let mut app = TestApp::builder().model().start().await;
-    app.model().hang();
-    drop(post(&app, &submit(&[user("m1", "hello")])).await);
-    app.model().wait_for(1).await;
-    app.restart().await;
-    app.model().wait_for(2).await;
-    let back = Stream::of(resume(&app).await);
-    app.model().resume();
-    assert_eq!(told(&back.rest().await), ("m1/reply".into(), "You said: hello".into()));
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn the_same_request_again_gets_the_same_reply() {
-    let app = TestApp::builder().model().start().await;
-    let said = [user("m1", "hello")];
-    let first = told(&say(&app, &said).await);
-    assert_eq!(told(&say(&app, &said).await), first);
-    app.idle().await;
-    assert_eq!(app.history(ROOM).await.len(), 2);
-    assert_eq!(app.model().count(), 1);
-    app.finish().await;
+async fn a_turn_continues_without_its_client_and_can_be_resumed_also_after_a_restart() {
+    for restarts in [false, true] {
+        let mut app = TestApp::builder().model().start().await;
+        app.model().hang();
+        drop(post(&app, &submit(&[user("m1", "hello")])).await);
+        app.model().wait_for(1).await;
+        if restarts {
+            app.restart().await;
+            app.model().wait_for(2).await;
+        }
+        let back = Stream::of(resume(&app).await);
+        app.model().resume();
+        assert_eq!(told(&back.rest().await), ("m1/reply".into(), "You said: hello".into()));
+        app.idle().await;
+        assert_eq!(app.lines(ROOM).await, ["m1 user: hello", "m1/reply assistant: You said: hello"]);
+        assert_eq!(resume(&app).await.status(), StatusCode::NO_CONTENT);
+        app.finish().await;
+    }
 }
 
 /// As `useChat` does it: the reply is taken away, and the request names it, or nothing.
@@ -284,11 +256,7 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
     app.model().answer_with("Two, differently.");
     let again = regenerate(&past, Some("m2/reply"));
     assert_eq!(tell(&app, &again).await, ("m2/reply".into(), "Two, differently.".into()));
-    assert_eq!(
-        asked(&app),
-        ["user: one", "assistant: You said: one", "user: two"],
-        "the model sees the old form of the reply"
-    );
+    assert_eq!(asked(&app), ["user: one", "assistant: You said: one", "user: two"], "no old form");
     app.model().answer_with("And once more.");
     assert_eq!(tell(&app, &regenerate(&past, None)).await.1, "And once more.");
     app.idle().await;
@@ -305,10 +273,8 @@ async fn regenerate_adds_a_later_form_and_the_history_keeps_all() {
             "m2/reply@2 assistant revision: And once more.",
         ]
     );
-    assert_eq!(
-        app.context_lines(ROOM).await.iter().map(|line| line.split(": ").last().unwrap()).collect::<Vec<_>>(),
-        ["one", "one", "two", "And once more."]
-    );
+    let shown: Vec<String> = app.context(ROOM).await.iter().map(text_of).collect();
+    assert_eq!(shown, ["one", "You said: one", "two", "And once more."]);
     assert_answered_once(&app.records(ROOM).await);
     // The first again: the messages after it are left out.
     app.model().answer_with("One, differently.");
@@ -335,10 +301,8 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
     assert_eq!(asked(&app), ["user: Plant peas"]);
     app.idle().await;
-    assert_eq!(
-        app.lines(ROOM).await[4..],
-        ["m1@1 user revision: Plant peas", "m1/reply@1 assistant revision: You said: Plant peas"]
-    );
+    let forms = ["m1@1 user revision: Plant peas", "m1/reply@1 assistant revision: You said: Plant peas"];
+    assert_eq!(app.lines(ROOM).await[4..], forms);
     assert_eq!(app.context_lines(ROOM).await.len(), 2);
     // Regenerating an earlier form brings back the messages that an edit had replaced.
     let past = [m1, assistant("m1/reply", "You said: Plant beans"), user("m2", "How?")];
@@ -346,19 +310,13 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     assert_eq!(asked(&app), ["user: Plant beans", "assistant: You said: Plant beans", "user: How?"]);
     app.idle().await;
     assert_answered_once(&app.records(ROOM).await);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn an_edit_of_a_message_that_has_left_the_table_is_answered() {
-    let app = TestApp::builder().model().start().await;
-    say(&app, from_ref(&user("m1", "Plant beans"))).await;
-    app.idle().await;
+    // A message that has left the table can be edited as well.
+    let before = app.history(ROOM).await.len();
     app.leave_the_table(ROOM).await;
-    let told = tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
-    assert_eq!(told, ("m1/reply".into(), "You said: Plant peas".into()));
+    let told = tell(&app, &edit("m1", &[user("m1", "Plant corn")])).await;
+    assert_eq!(told, ("m1/reply".into(), "You said: Plant corn".into()));
     app.idle().await;
-    assert_eq!(app.lines(ROOM).await.len(), 4, "the first form or its reply is missing");
+    assert_eq!(app.history(ROOM).await.len(), before + 2);
     app.finish().await;
 }
 
@@ -378,19 +336,13 @@ async fn history_sent_by_a_client_is_compared_and_never_stored() {
     stream.rest().await;
     assert_eq!(asked(&app), ["user: hello", "assistant: You said: hello", "user: Go on"]);
     // Who has aborted shows a beginning, and who sends the last alone nothing: neither is another past.
-    let cut = [
-        m1,
-        assistant("m1/reply", "You sa"),
-        user("m2", "Go on"),
-        assistant("m2/reply", ""),
-        user("m3", "and on"),
-    ];
-    let stream = post(&app, &submit(&cut)).await;
-    assert_eq!(stream.past(), "same");
-    stream.rest().await;
-    let stream = post(&app, &json!({"id": "r1", "message": user("m4", "and on")})).await;
-    assert_eq!(stream.past(), "same");
-    stream.rest().await;
+    let (go, cut) = (user("m2", "Go on"), assistant("m2/reply", ""));
+    let cut = submit(&[m1, assistant("m1/reply", "You sa"), go, cut, user("m3", "and on")]);
+    for body in [cut, json!({"id": "r1", "message": user("m4", "and on")})] {
+        let stream = post(&app, &body).await;
+        assert_eq!(stream.past(), "same");
+        stream.rest().await;
+    }
     app.idle().await;
     let lines = app.lines(ROOM).await.join("\n");
     assert!(!lines.contains("password") && !lines.contains("obey"), "{lines}");
@@ -439,7 +391,7 @@ async fn without_an_answer_the_stream_ends_with_the_stored_notice() {
 }
 
 #[tokio::test]
-async fn commands_act_here_too() {
+async fn commands_act_here_too_and_another_try_at_one_tells_what_came_of_it() {
     let app = TestApp::builder().model().start().await;
     say(&app, &[user("m1", "hello")]).await;
     let (id, text) = told(&say(&app, &[user("m2", "/new")]).await);
@@ -448,6 +400,16 @@ async fn commands_act_here_too() {
     assert_eq!(asked(&app), ["user: again"]);
     let (id, text) = told(&say(&app, &[user("m4", "/new and again")]).await);
     assert_eq!((id.as_str(), text.as_str()), ("m4/reply", "You said: and again"));
+
+    let help = told(&say(&app, &[user("m5", "/help")]).await);
+    assert_eq!(help.0, "m5/notice");
+    app.idle().await;
+    let before = (app.history(ROOM).await.len(), app.model().count());
+    for named in [None, Some("m5"), Some("m5/notice")] {
+        assert_eq!(tell(&app, &regenerate(&[user("m5", "/help")], named)).await, help);
+    }
+    app.idle().await;
+    assert_eq!((app.history(ROOM).await.len(), app.model().count()), before);
     app.finish().await;
 }
 
@@ -469,16 +431,8 @@ async fn a_repeated_request_is_one_message_and_gets_the_same_reply() {
     app.idle().await;
     let lines = app.lines(ROOM).await;
     let said: Vec<&str> = lines.iter().filter(|line| line.contains(" user")).map(String::as_str).collect();
-    assert_eq!(
-        said,
-        [
-            "m1 user: hello",
-            "m2/boundary user boundary: /new and now?",
-            "m2 user: and now?",
-            "m3 user: hm",
-            "m1@1 user revision: hi"
-        ]
-    );
+    let new = ["m2/boundary user boundary: /new and now?", "m2 user: and now?"];
+    assert_eq!(said, ["m1 user: hello", new[0], new[1], "m3 user: hm", "m1@1 user revision: hi"]);
     let told = tell(&app, &edit("m2", &[user("m2", "/new and then?")])).await;
     assert!(told.1.contains("and then?"), "{told:?}");
     app.idle().await;
@@ -493,9 +447,8 @@ async fn rooms_belong_to_one_key_and_invalid_ids_are_refused() {
     let answer = app.post("/api/chat", "wrong", &submit(&[user("m1", "x")])).await;
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     // Another key's room of this name is another room; an admin may name any.
-    let answer =
-        app.request(Method::GET, "/api/chat/r1/stream").bearer_auth("other-secret").send().await.unwrap();
-    assert_eq!(answer.status(), StatusCode::NO_CONTENT);
+    let answer = app.call(Method::GET, "/api/chat/r1/stream", "other-secret").await;
+    assert_eq!(answer.status, StatusCode::NO_CONTENT);
     let mut theirs = submit(&[user("m2", "from ops")]);
     theirs["id"] = ROOM.into();
     let request = app.request(Method::POST, "/api/chat").bearer_auth(OPS_KEY).json(&theirs);
@@ -563,9 +516,13 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
 
     let longer: Vec<Value> = past(3200).chain([user("m2", "and on")]).collect();
     let large = user("m2", &"x".repeat(1024 * 1024));
-    for (messages, detail) in
-        [(&longer[..], "prepareSendMessagesRequest"), (from_ref(&large), "the last message")]
-    {
+    let mut large_metadata = user("m2", "two");
+    large_metadata["metadata"] = json!({"large": "x".repeat(1024 * 1024)});
+    for (messages, detail) in [
+        (&longer[..], "prepareSendMessagesRequest"),
+        (from_ref(&large), "the last message"),
+        (from_ref(&large_metadata), "the last message"),
+    ] {
         let answer = app.post("/api/chat", APP_KEY, &submit(messages)).await;
         answer.assert_problem(413, "too-large");
         assert!(answer.body["detail"].as_str().unwrap().contains(detail), "{}", answer.body);
@@ -577,9 +534,12 @@ async fn a_long_room_continues_and_one_message_has_a_size_limit() {
     assert_eq!(app.history(ROOM).await.len(), 4, "a refused or earlier message was stored");
 
     let deep = (0..64).fold(json!(1), |inner, _| json!([inner]));
-    let deep = json!({"id": "m3", "role": "user", "parts": [{"type": "data-x", "data": deep}]});
-    let answer = app.post("/api/chat", APP_KEY, &submit(from_ref(&deep))).await;
-    answer.assert_problem(400, "bad-chat");
+    let deep_part = json!({"id": "m3", "role": "user", "parts": [{"type": "data-x", "data": deep}]});
+    let mut deep_metadata = user("m3", "two");
+    deep_metadata["metadata"] = json!({"deep": deep});
+    for deep in [deep_part, deep_metadata] {
+        app.post("/api/chat", APP_KEY, &submit(&[deep])).await.assert_problem(400, "bad-chat");
+    }
     app.finish().await;
 }
 
@@ -600,13 +560,6 @@ async fn the_metadata_of_a_client_is_stored() {
     for name in ["dispatch", "sentBy", "telegram", "replacesFrom", "chatType"] {
         assert_eq!(metadata[name], Value::Null, "{metadata}");
     }
-
-    let mut deep = user("m2", "two");
-    deep["metadata"] = json!({"deep": (0..64).fold(json!(1), |inner, _| json!([inner]))});
-    app.post("/api/chat", APP_KEY, &submit(from_ref(&deep))).await.assert_problem(400, "bad-chat");
-    let mut large = user("m2", "two");
-    large["metadata"] = json!({"large": "x".repeat(1024 * 1024)});
-    app.post("/api/chat", APP_KEY, &submit(from_ref(&large))).await.assert_problem(413, "too-large");
     app.finish().await;
 }
 
@@ -632,33 +585,5 @@ async fn regenerate_finds_a_message_with_any_form_of_id() {
     }
     let unknown = regenerate(&[user("msg@7", "x")], None);
     assert_eq!(app.post("/api/chat", APP_KEY, &unknown).await.status, 404);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn another_try_at_a_command_tells_what_came_of_it() {
-    let app = TestApp::builder().model().start().await;
-    let help = told(&say(&app, &[user("c1", "/help")]).await);
-    assert_eq!(help.0, "c1/notice");
-    for named in [None, Some("c1"), Some("c1/notice")] {
-        assert_eq!(tell(&app, &regenerate(&[user("c1", "/help")], named)).await, help);
-    }
-    app.idle().await;
-    assert_eq!((app.history(ROOM).await.len(), app.model().count()), (2, 0));
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_stop_under_the_id_of_a_message_is_refused_and_changes_nothing() {
-    let app = TestApp::builder().model().start().await;
-    app.model().hang();
-    let stream = post(&app, &submit(&[user("m1", "one")])).await;
-    app.model().wait_for(1).await;
-    let answer = app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": "m1"})).await;
-    answer.assert_problem(409, "message-id-taken");
-    app.model().resume();
-    assert_eq!(told(&stream.rest().await), ("m1/reply".into(), "You said: one".into()));
-    app.idle().await;
-    assert_eq!(app.lines(ROOM).await, ["m1 user: one", "m1/reply assistant: You said: one"]);
     app.finish().await;
 }

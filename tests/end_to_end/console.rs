@@ -36,7 +36,7 @@ fn assert_guarded(answer: &Response) {
 
 #[tokio::test]
 async fn the_page_and_its_files_come_compressed_and_are_kept() {
-    let app = TestApp::builder().start().await;
+    let mut app = TestApp::builder().start().await;
     let page = get(&app, "/").await;
     assert_eq!(page.status(), StatusCode::OK);
     assert_guarded(&page);
@@ -84,30 +84,11 @@ async fn the_page_and_its_files_come_compressed_and_are_kept() {
     none.assert_problem(404, "not-found");
     let post = app.request(Method::POST, "/").send().await.unwrap();
     assert_eq!(post.status(), StatusCode::METHOD_NOT_ALLOWED);
-    app.finish().await;
-}
 
-#[tokio::test]
-async fn a_setting_turns_the_console_off() {
-    let app = TestApp::builder().set("CONSOLE", "false").start().await;
+    app.set("CONSOLE", "false").await;
     for path in ["/", "/console/console.js"] {
-        let answer = Answer::of(app.request(Method::GET, path)).await;
-        answer.assert_problem(404, "not-found");
+        Answer::of(app.request(Method::GET, path)).await.assert_problem(404, "not-found");
     }
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_key_can_read_its_own_name_and_rights() {
-    let app = TestApp::builder().start().await;
-    for (key, expected) in
-        [(APP_KEY, json!({"name": "app", "admin": false})), (OPS_KEY, json!({"name": "ops", "admin": true}))]
-    {
-        let answer = app.call(Method::GET, "/v1/key", key).await;
-        assert_eq!((answer.status, answer.body), (StatusCode::OK, expected));
-    }
-    let answer = app.call(Method::GET, "/v1/key", "wrong").await;
-    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
     app.finish().await;
 }
 
@@ -134,6 +115,15 @@ async fn one_chat_is_described_as_in_the_list_to_its_readers() {
         let none = one(chat, key).await;
         none.assert_problem(404, "no-such-chat");
     }
+
+    // A key can read its own name and rights.
+    for (key, expected) in
+        [(APP_KEY, json!({"name": "app", "admin": false})), (OPS_KEY, json!({"name": "ops", "admin": true}))]
+    {
+        let answer = app.call(Method::GET, "/v1/key", key).await;
+        assert_eq!((answer.status, answer.body), (StatusCode::OK, expected));
+    }
+    assert_eq!(app.call(Method::GET, "/v1/key", "wrong").await.status, StatusCode::UNAUTHORIZED);
     app.finish().await;
 }
 
@@ -142,11 +132,8 @@ async fn one_chat_is_described_as_in_the_list_to_its_readers() {
 async fn a_context_says_why_it_is_what_it_is() {
     let app = TestApp::builder().set("CONTEXT_WINDOW", "1000").set("KEEP_RECENT", "2").start().await;
     let path = chat_path("http:chat:ops:c1", "context");
-    let fact = |context: &Value, name: &str| context[name].clone();
     let empty = app.get(&path).await;
-    for name in ["sessionStart", "memoryOf"] {
-        assert_eq!(fact(&empty, name), Value::Null, "{name}");
-    }
+    assert!(empty["sessionStart"].is_null() && empty["memoryOf"].is_null(), "{empty}");
     let say = async |id: &str, text: &str, minute: i64| {
         let ts = (NOW + 60 * minute) * 1000;
         app.advance_to(ts);
@@ -158,21 +145,20 @@ async fn a_context_says_why_it_is_what_it_is() {
     say("m2", "on foot", -1).await;
     let full = app.get(&path).await;
     let start = (NOW - 120) * 1000;
-    assert_eq!(fact(&full, "sessionStart"), start);
-    assert_eq!(fact(&full, "memoryOf"), json!({"userId": "ada"}));
-    assert_eq!((fact(&full, "compactsAt"), fact(&full, "window")), (json!(800), json!(1000)));
-    assert_eq!(
-        ["leftOut", "unanswered", "systemTokens", "summaryTokens"].map(|name| fact(&full, name)),
-        [0; 4].map(|none| json!(none))
-    );
+    assert_eq!(full["sessionStart"], start);
+    assert_eq!(full["memoryOf"], json!({"userId": "ada"}));
+    assert_eq!([&full["compactsAt"], &full["window"]], [&json!(800), &json!(1000)]);
+    for name in ["leftOut", "unanswered", "systemTokens", "summaryTokens"] {
+        assert_eq!(full[name], 0, "{name}");
+    }
     app.post(&chat_path("c1", "compact"), OPS_KEY, &json!({"userId": "ada", "messageId": "m3"})).await;
     app.idle().await;
     let summed = app.get(&path).await;
     assert_eq!(summed["messages"][0]["metadata"]["kind"], "summary");
     let [summary, all] = ["summaryTokens", "tokens"].map(|name| summed[name].as_u64().unwrap());
     assert!(0 < summary && summary < all, "{summary} of {all}");
-    assert_eq!(fact(&summed, "sessionStart"), start, "a summary does not end it");
+    assert_eq!(summed["sessionStart"], start, "a summary does not end it");
     app.post(&chat_path("c1", "reset"), OPS_KEY, &json!({"userId": "ada", "messageId": "m4"})).await;
-    assert_eq!(fact(&app.get(&path).await, "sessionStart"), Value::Null);
+    assert_eq!(app.get(&path).await["sessionStart"], Value::Null);
     app.finish().await;
 }

@@ -128,34 +128,25 @@ async fn post_m(app: &TestApp, text: &str) -> Answer {
 #[tokio::test]
 async fn new_under_one_id_has_one_boundary_and_repeats_append_nothing() {
     let app = TestApp::builder().model().start().await;
-    let post = async |text: &str| {
-        let answer = post_m(&app, text).await;
-        assert_eq!(answer.status, 202, "{answer:?}");
-        (answer.body["duplicate"].clone(), answer.body["revision"].clone())
-    };
-    let (new, duplicate) = ((json!(false), Value::Null), (json!(true), Value::Null));
-    let revision = |number: u32| (json!(false), json!(number));
-    assert_eq!(post("/new a").await, new);
-    assert_eq!(post("/new a").await, duplicate);
-    assert_eq!(post("/new b").await, revision(1));
-    for _ in 0..3 {
-        assert_eq!(post("/new b").await, duplicate);
-    }
-    let mut listed = vec![
-        "m/boundary user boundary: /new a",
-        "m user: a",
-        "m@1 user revision: b",
-        "m/reply assistant: You said: a",
-    ];
-    assert_eq!(app.lines(HTTP).await, listed);
-
     // A, B, A is three forms.
-    assert_eq!(post("/new a").await, revision(2));
-    for _ in 0..3 {
-        assert_eq!(post("/new a").await, duplicate);
+    for (text, revision) in [("/new a", Value::Null), ("/new b", json!(1)), ("/new a", json!(2))] {
+        for is_duplicate in [false, true, true] {
+            let answer = post_m(&app, text).await;
+            assert_eq!((answer.status.as_u16(), &answer.body["duplicate"]), (202, &json!(is_duplicate)));
+            let revision = if is_duplicate { &Value::Null } else { &revision };
+            assert_eq!(answer.body["revision"], *revision, "{text}");
+        }
     }
-    listed.insert(3, "m@2 user revision: a");
-    assert_eq!(app.lines(HTTP).await, listed);
+    assert_eq!(
+        app.lines(HTTP).await,
+        [
+            "m/boundary user boundary: /new a",
+            "m user: a",
+            "m@1 user revision: b",
+            "m@2 user revision: a",
+            "m/reply assistant: You said: a",
+        ]
+    );
     assert_eq!(app.model().count(), 1);
     app.finish().await;
 }
@@ -191,8 +182,7 @@ async fn a_command_that_arrives_after_its_own_edit_is_not_executed() {
     app.handle(edited(&command, "who am I?")).await;
     app.receive(&command).await;
     app.handle(&command).await;
-    let sent: Vec<_> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
-    assert!(!sent.iter().any(|text| text == RESET), "{sent:?}");
+    assert!(!app.sent_texts().contains(&RESET.to_owned()), "{:?}", app.sent_texts());
     assert_eq!(app.context_lines(CHAT).await[2..3], ["7 user: who am I?"]);
     assert_eq!(app.history(CHAT).await.iter().filter(|message| message["id"] == "7").count(), 1);
     app.finish().await;
@@ -205,16 +195,12 @@ async fn help_that_becomes_a_question_over_http_is_waited_for_as_one() {
     let post = async |text: &str| {
         let answer = app.ask("c1", APP_KEY, &json!({"userId": "ada", "text": text, "messageId": "h"})).await;
         assert_eq!(answer.status, 200, "{answer:?}");
-        (
-            answer.body["reply"]["id"].clone(),
-            answer.body["revision"].clone(),
-            answer.body["duplicate"].clone(),
-        )
+        json!([answer.body["reply"]["id"], answer.body["revision"], answer.body["duplicate"]])
     };
-    assert_eq!(post("/help").await, (json!("h/notice"), Value::Null, json!(false)));
-    assert_eq!(post("/help").await, (json!("h/notice"), Value::Null, json!(true)));
-    assert_eq!(post("what is two").await, (json!("h/reply"), json!(1), json!(false)));
-    assert_eq!(post("what is two").await, (json!("h/reply"), Value::Null, json!(true)));
+    assert_eq!(post("/help").await, json!(["h/notice", null, false]));
+    assert_eq!(post("/help").await, json!(["h/notice", null, true]));
+    assert_eq!(post("what is two").await, json!(["h/reply", 1, false]));
+    assert_eq!(post("what is two").await, json!(["h/reply", null, true]));
     assert_eq!(app.model().count(), 1);
     app.finish().await;
 }

@@ -115,11 +115,8 @@ async fn an_edit_of_an_archived_message_is_answered_once_if_it_addresses_the_bot
     app.handle_as_time_passes(edit.clone().edited(DAYS + 10, "@annals_test_bot when is the frost?")).await;
     // What asked before has been answered.
     app.handle_as_time_passes(asked.edited(DAYS, "@annals_test_bot hello").mention()).await;
-    let said: Vec<String> = app.telegram_api().sent().into_iter().map(|sent| sent.text).collect();
-    assert_eq!(
-        said,
-        ["You said: Ada: @annals_test_bot hi", "You said: Ada: @annals_test_bot when is frost?"]
-    );
+    let said = ["You said: Ada: @annals_test_bot hi", "You said: Ada: @annals_test_bot when is frost?"];
+    assert_eq!(app.sent_texts(), said);
     assert_eq!(
         app.lines(GROUP).await,
         [
