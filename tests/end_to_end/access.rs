@@ -35,16 +35,6 @@ fn a_data_directory_is_its_owners_alone() {
 }
 
 #[test]
-fn the_address_is_printed_below_the_example_calls() {
-    let dir = tempfile::tempdir().unwrap();
-    let process = Process::start(dir.path(), &[]);
-    let at = process.printed.iter().position(|line| line.starts_with("Annals answers at")).unwrap();
-    let last = &process.printed[at..];
-    assert!(last.len() <= 12 && last.iter().all(|line| line.len() <= 200), "{last:#?}");
-    assert!(last.iter().any(|line| *line == format!("  console  {}/", process.base)), "{last:#?}");
-}
-
-#[test]
 fn a_start_that_cannot_listen_creates_no_file_and_names_the_setting() {
     let (dir, taken) = (tempfile::tempdir().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let data = dir.path().join("data");
@@ -58,15 +48,10 @@ fn a_start_that_cannot_listen_creates_no_file_and_names_the_setting() {
     let (code, error) = start(&[("ANNALS_PORT", &port)]);
     assert!(code == 1 && error.contains("set ANNALS_PORT to a free port"), "{error}");
     // Of a network for documentation, so no machine's.
-    let (code, error) = start(&[
-        ("ANNALS_HOST", "192.0.2.1"),
-        ("HTTP_API_KEYS", "a:0123456789abcdef"),
-        ("TELEGRAM_BOT_TOKEN", "1:x"),
-        ("TELEGRAM_WEBHOOK_SECRET", "s"),
-        ("LARK_APP_ID", "cli_1"),
-        ("LARK_APP_SECRET", "s"),
-        ("LARK_VERIFICATION_TOKEN", "t"),
-    ]);
+    let own = [("ANNALS_HOST", "192.0.2.1"), ("HTTP_API_KEYS", "a:0123456789abcdef")];
+    let telegram = [("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "s")];
+    let lark = [("LARK_APP_ID", "cli_1"), ("LARK_APP_SECRET", "s"), ("LARK_VERIFICATION_TOKEN", "t")];
+    let (code, error) = start(&[&own[..], &telegram, &lark].concat());
     assert!(code == 1 && error.contains("set ANNALS_HOST to an address of this machine"), "{error}");
     assert!(!error.contains("ANNALS_PORT"), "{error}");
     assert!(!data.exists());
@@ -113,12 +98,8 @@ impl Foreign {
 
     fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .env_clear()
-            .env("RUST_LOG", "off")
-            .env("ANNALS_DATA_DIR", self.data())
-            .env("ANNALS_PORT", "0");
-        command.args(arguments);
+        command.env_clear().env("RUST_LOG", "off").env("ANNALS_DATA_DIR", self.data());
+        command.env("ANNALS_PORT", "0").args(arguments);
         command
     }
 
@@ -158,22 +139,14 @@ fn data_that_this_user_may_not_write_are_said_to_be() {
     let shown = foreign.data().display().to_string();
     let wanted = format!("annals: {shown} cannot be written by this user: Permission denied (os error 13)\n");
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    for arguments in [
-        foreign.import(),
-        vec![],
-        words("chat hello"),
-        words("history http:chat:dev:talk"),
-        words("memory forget x"),
-    ] {
+    let commands = ["chat hello", "history http:chat:dev:talk", "memory forget x"].map(words);
+    for arguments in [foreign.import(), vec![]].into_iter().chain(commands) {
         assert_eq!(foreign.refused(&arguments), wanted, "{arguments:?}");
     }
     foreign.open_for_reading(false);
-    for arguments in [words("history http:chat:dev:talk"), words("context http:chat:dev:talk")] {
-        let error = foreign.refused(&arguments);
-        assert_eq!(
-            error,
-            format!("annals: {shown} cannot be read by this user: Permission denied (os error 13)\n")
-        );
+    let wanted = format!("annals: {shown} cannot be read by this user: Permission denied (os error 13)\n");
+    for command in ["history http:chat:dev:talk", "context http:chat:dev:talk"] {
+        assert_eq!(foreign.refused(&words(command)), wanted);
     }
 }
 

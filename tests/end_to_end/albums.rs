@@ -46,32 +46,18 @@ async fn an_album_gets_one_answer() {
     app.finish().await;
 }
 
-/// A slow upload: the album is answered when it has been quiet, not when its first item comes.
+/// A slow upload: the album is answered when it has been quiet, not when its first item comes. In a group one mention is
+/// for all of it.
 #[tokio::test]
-async fn an_item_that_comes_later_is_waited_for() {
+async fn items_that_come_later_are_waited_for_and_one_mention_is_for_the_whole_album() {
     let app = TestApp::start().await;
-    let [first, second, third] = items();
-    app.receive(first).await;
-    for item in [second, third] {
+    let group = json!({"id": -100, "type": "group", "title": "Allotment"});
+    for (item, caption) in items().into_iter().zip(["", "@annals_test_bot which?", ""]) {
         app.clock().advance(Duration::from_millis(1400));
-        app.receive(item).await;
+        app.receive(item.with("chat", group.clone()).with("caption", json!(caption))).await;
         assert_eq!(app.model().count(), 0);
     }
     app.idle_as_time_passes().await;
-    assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn in_a_group_one_mention_is_for_the_whole_album() {
-    let app = TestApp::start().await;
-    let group = json!({"id": -100, "type": "group", "title": "Allotment"});
-    for (index, item) in items().into_iter().enumerate() {
-        let caption = if index == 1 { "@annals_test_bot which?" } else { "" };
-        app.receive(item.with("chat", group.clone()).with("caption", json!(caption))).await;
-    }
-    app.clock().advance(Duration::from_millis(1500));
-    app.idle().await;
     assert_eq!(app.records("telegram:chat:-100").await.last().unwrap().covers().len(), 3);
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (1, 1));
     app.finish().await;

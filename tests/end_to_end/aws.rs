@@ -4,6 +4,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::path::Path;
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
@@ -31,10 +32,13 @@ struct Clients {
     secrets: aws_sdk_secretsmanager::Client,
 }
 
-/// The `export` lines.
-fn variables(process: &Process) -> HashMap<String, String> {
+/// Starts the program; returns it with its `export` lines and clients that use them.
+fn started(dir: &Path, settings: &[(&str, String)]) -> (Process, HashMap<String, String>, Clients) {
+    let process = Process::start_with(dir, settings, &["aws", "--port", "0"]);
     let exports = process.printed.iter().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
-    exports.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let variables = exports.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let clients = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]);
+    (process, variables, clients)
 }
 
 impl Clients {
@@ -80,9 +84,7 @@ async fn outbox(base: &str) -> Vec<Value> {
 #[tokio::test]
 async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
     let dir = tempfile::tempdir().unwrap();
-    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
-    let variables = variables(&process);
-    let clients = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]);
+    let (process, variables, clients) = started(dir.path(), &[]);
     let queue = Arc::new(Sqs::new(clients.sqs.clone(), variables["ANNALS_QUEUE_URL"].clone()));
     let history = clients.history(&variables);
     let ingress = Ingress::new(history.clone(), queue, IngressConfig::default());
@@ -97,31 +99,18 @@ async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
         let replied =
             async || history.range(&chat, None).await.unwrap().len() == 2 * usize::try_from(id).unwrap();
         wait_until("the reply is stored", replied).await;
-        wait_until("the reply is sent", async || {
-            outbox(&process.base)
-                .await
-                .iter()
-                .any(|entry| entry["text"].as_str().unwrap().starts_with(&text[..5]))
-        })
-        .await;
+        let is_sent = |entry: &Value| entry["text"].as_str().unwrap().starts_with(&text[..5]);
+        wait_until("the reply is sent", async || outbox(&process.base).await.iter().any(is_sent)).await;
     }
-    let bodies = clients
-        .s3
-        .list_objects_v2()
-        .bucket(&variables["ANNALS_BUCKET"])
-        .prefix("bodies/")
-        .send()
-        .await
-        .unwrap();
+    let bodies = clients.s3.list_objects_v2().bucket(&variables["ANNALS_BUCKET"]).prefix("bodies/");
+    let bodies = bodies.send().await.unwrap();
     assert_eq!(bodies.contents().len(), 2, "the message and its reply");
 }
 
 #[tokio::test]
 async fn sqs_accepts_each_turn_once_and_refuses_invalid_bodies() {
     let dir = tempfile::tempdir().unwrap();
-    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
-    let variables = variables(&process);
-    let sqs = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]).sqs;
+    let (_process, variables, Clients { sqs, .. }) = started(dir.path(), &[]);
     let url = &variables["ANNALS_QUEUE_URL"];
     let chat = ChatKey::telegram(42, None);
     let turn: Turn =
@@ -162,9 +151,7 @@ async fn secrets_manager_has_what_the_program_goes_by() {
         ("LARK_VERIFICATION_TOKEN", "t".into()),
         ("LARK_ENCRYPT_KEY", "k".into()),
     ];
-    let process = Process::start_with(dir.path(), &settings, &["aws", "--port", "0"]);
-    let variables = variables(&process);
-    let secrets = Clients::new(&variables, &variables["AWS_SECRET_ACCESS_KEY"]).secrets;
+    let (_process, variables, Clients { secrets, .. }) = started(dir.path(), &settings);
     let given = secrets.get_secret_value().secret_id(&variables["ANNALS_SECRETS"]).send().await.unwrap();
     let values: Value = serde_json::from_str(given.secret_string().unwrap()).unwrap();
     // A platform is set up, so none is a development secret.
@@ -189,16 +176,13 @@ async fn secrets_manager_has_what_the_program_goes_by() {
 #[tokio::test]
 async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
     let dir = tempfile::tempdir().unwrap();
-    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
-    let printed = variables(&process);
+    let (process, printed, _) = started(dir.path(), &[]);
     let wrong = Clients::new(&printed, "49d1315fe219e433201ebecf9cd28b26efca4266");
     assert_eq!(code(wrong.dynamodb.list_tables().send().await), "InvalidSignatureException");
     assert_eq!(code(wrong.s3.list_buckets().send().await), "SignatureDoesNotMatch");
     assert_eq!(code(wrong.sqs.list_queues().send().await), "InvalidSignatureException");
-    assert_eq!(
-        code(wrong.secrets.get_secret_value().secret_id("annals").send().await),
-        "InvalidSignatureException"
-    );
+    let secret = wrong.secrets.get_secret_value().secret_id("annals");
+    assert_eq!(code(secret.send().await), "InvalidSignatureException");
 
     let client = loopback_client();
     let url = &printed["AWS_ENDPOINT_URL"];
@@ -229,24 +213,18 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
         assert!(status == 403 && text.contains("not signed"), "{status} {text}");
     }
     // What a browser asks before a page may call.
-    let asked = client
-        .request(reqwest::Method::OPTIONS, url)
-        .header("Origin", "https://example.com")
-        .send()
-        .await
-        .unwrap();
+    let asked = client.request(reqwest::Method::OPTIONS, url).header("Origin", "https://example.com");
+    let asked = asked.send().await.unwrap();
     assert!(!asked.status().is_success() && asked.headers().get("access-control-allow-origin").is_none());
 
     drop(process);
-    let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
-    let again = variables(&process);
+    let (_process, again, right) = started(dir.path(), &[]);
     let file = std::fs::read_to_string(dir.path().join("sam-env.json")).unwrap();
     let for_sam: Value = serde_json::from_str(&file).unwrap();
     let for_sam = for_sam["Parameters"].as_object().unwrap();
     assert!(for_sam.iter().all(|(name, value)| again[name] == *value) && for_sam.len() == 5, "{file}");
     assert!(!file.contains(&again["AWS_SECRET_ACCESS_KEY"]), "{file}");
     assert_eq!(again["AWS_SECRET_ACCESS_KEY"], printed["AWS_SECRET_ACCESS_KEY"]);
-    let right = Clients::new(&again, &printed["AWS_SECRET_ACCESS_KEY"]);
     assert!(right.dynamodb.list_tables().send().await.unwrap().table_names().contains(&"annals".to_owned()));
 }
 

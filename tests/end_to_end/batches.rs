@@ -91,11 +91,8 @@ impl Bench {
     async fn say(&self, number: usize, id: u64, text: &str) -> Value {
         let draft = Draft { asks: true, ..message(&chat(number), id, id.cast_signed(), text) };
         let from = self.world.append(&draft).await.base;
-        queued(
-            &format!("{number}-{id}"),
-            &chat(number),
-            &json!({"chat": chat(number), "from": from}).to_string(),
-        )
+        let body = json!({"chat": chat(number), "from": from}).to_string();
+        queued(&format!("{number}-{id}"), &chat(number), &body)
     }
 
     /// Handles the batch. Returns the ids of the failed messages, in order, and the delays by receipt handle.
@@ -132,28 +129,18 @@ async fn failed_turns_are_returned_to_the_queue_and_the_others_are_done() {
         bench.say(3, 1, "good day").await,
         // It follows a message that fails, and is of the same group.
         bench.say(SHUT, 2, "shut").await,
+        // An invalid turn delays its group as little as possible.
+        queued("poison", &chat(4), r#"{"chat": "nonsense"}"#),
+        bench.say(4, 1, "good night").await,
     ];
     let (failed, pauses) = bench.handle(&records).await;
-    assert_eq!(failed, ["1-1", "1-2", "2-1"], "no message of a group is acknowledged after one that failed");
-    let expected = [("receipt-1-1", 5), ("receipt-1-2", 5), ("receipt-2-1", 5)];
-    assert_eq!(pauses, expected.map(|(receipt, pause)| (receipt.to_owned(), pause)).into());
-    assert_eq!(bench.replies(0).await, ["hello"]);
-    assert_eq!(bench.replies(3).await, ["good day"]);
-}
-
-#[tokio::test]
-async fn an_invalid_turn_fails_alone_and_delays_its_group_as_little_as_possible() {
-    let bench = Bench::new().await;
-    let records = [
-        queued("poison", &chat(0), r#"{"chat": "nonsense"}"#),
-        bench.say(0, 1, "hello").await,
-        bench.say(3, 1, "good day").await,
-    ];
-    let (failed, pauses) = bench.handle(&records).await;
-    assert_eq!(failed, ["poison"]);
-    assert_eq!(pauses, [("receipt-poison".to_owned(), 0)].into());
-    assert_eq!(bench.replies(0).await, ["hello"], "its group is answered all the same");
-    assert_eq!(bench.replies(3).await, ["good day"]);
+    let expected = ["1-1", "1-2", "2-1", "poison"];
+    assert_eq!(failed, expected, "no message of a group is acknowledged after one that failed");
+    let pause_of = |id| (format!("receipt-{id}"), if id == "poison" { 0 } else { 5 });
+    assert_eq!(pauses, expected.map(pause_of).into());
+    for (chat, reply) in [(0, "hello"), (3, "good day"), (4, "good night")] {
+        assert_eq!(bench.replies(chat).await, [reply]);
+    }
 }
 
 /// Returns the turn as the streaming function queues it, received for the `count`th time. That function runs its turns

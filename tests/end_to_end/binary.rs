@@ -15,26 +15,31 @@ const CHAT: &str = "telegram:chat:42";
 /// Exit status of clap for invalid arguments.
 const USAGE: i32 = 2;
 
-fn annals(app: &TestApp, arguments: &[&str]) -> Output {
+/// Returns the exit code, the output and the errors of a command.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (status.code().unwrap(), text(stdout), text(stderr))
+}
+
+fn annals(app: &TestApp, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command.env_clear().env("ANNALS_DATA_DIR", app.data_dir()).env("RUST_LOG", "off");
-    command.args(arguments).output().unwrap()
+    run(command.args(arguments))
 }
 
 /// Returns the output of a command that succeeds.
 fn printed(app: &TestApp, arguments: &[&str]) -> String {
-    let output = annals(app, arguments);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    assert_eq!(errors, "", "{arguments:?}");
-    String::from_utf8(output.stdout).unwrap()
+    let (code, out, errors) = annals(app, arguments);
+    assert_eq!((code, errors.as_str()), (0, ""), "{arguments:?}");
+    out
 }
 
-/// The exit code and the message of one that fails.
+/// Returns the exit code and the message of a command that fails.
 fn refused(app: &TestApp, arguments: &[&str]) -> (i32, String) {
-    let output = annals(app, arguments);
-    assert_eq!(output.stdout, b"", "{arguments:?}");
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    let (code, out, errors) = annals(app, arguments);
+    assert_eq!(out, "", "{arguments:?}");
+    (code, errors)
 }
 
 #[tokio::test]
@@ -67,19 +72,16 @@ async fn archive_lists_segments_and_prints_one() {
         refused(&app, &["archive", CHAT, unknown, "--jsonl"]),
         (1, format!("annals: {CHAT} has no segment {unknown}: `annals archive {CHAT}` lists them\n"))
     );
-    let (code, error) = refused(&app, &["archive", "telegram:chat:43", &id]);
-    assert!(
-        code == 1 && error.starts_with(&format!("annals: telegram:chat:43 has no segment {id}: ")),
-        "{error}"
-    );
-    assert_eq!(refused(&app, &["archive", CHAT, "../head"]).0, 1);
-    let (code, error) = refused(&app, &["archive", "nowhere"]);
-    assert!(
-        code == 1 && error.starts_with("annals: \"nowhere\" is not a chat key: expected one of"),
-        "{error}"
-    );
-    let (code, error) = refused(&app, &["archive", CHAT, "--jsonl"]);
-    assert!(code == USAGE && error.contains("<SEGMENT>"), "{error}");
+    let none = format!("annals: telegram:chat:43 has no segment {id}: ");
+    for (arguments, code, told) in [
+        (&["archive", "telegram:chat:43", &id][..], 1, none.as_str()),
+        (&["archive", CHAT, "../head"], 1, "../head"),
+        (&["archive", "nowhere"], 1, "annals: \"nowhere\" is not a chat key: expected one of"),
+        (&["archive", CHAT, "--jsonl"], USAGE, "<SEGMENT>"),
+    ] {
+        let (exit, error) = refused(&app, arguments);
+        assert!(exit == code && error.contains(told), "{arguments:?}: {error}");
+    }
     app.finish().await;
 }
 
@@ -100,14 +102,10 @@ async fn memory_lists_sets_and_forgets() {
     let list = || printed(&app, &["memory", "list", "--user", "telegram-42"]);
     assert_eq!(list(), entry(1, "Likes tea.") + &entry(2, "Lives in[31m Bergen."));
     let of_group = printed(&app, &["memory", "list", "--chat", "telegram:chat:-7"]);
-    assert!(
-        of_group.starts_with("1. fact  2025-11-21T22:59:40Z  ")
-            && of_group.contains("\n    Meets on Mondays.\n")
-    );
-    assert_eq!(
-        printed(&app, &["memory", "list", "--user", "telegram-43"]),
-        "Nothing is remembered of user telegram-43.\n"
-    );
+    assert!(of_group.starts_with("1. fact  2025-11-21T22:59:40Z  "), "{of_group}");
+    assert!(of_group.contains("\n    Meets on Mondays.\n"), "{of_group}");
+    let none = printed(&app, &["memory", "list", "--user", "telegram-43"]);
+    assert_eq!(none, "Nothing is remembered of user telegram-43.\n");
 
     // The time of a correction is the system's.
     let set = printed(&app, &["memory", "set", &ids[0], "Likes coffee."]);
@@ -118,21 +116,16 @@ async fn memory_lists_sets_and_forgets() {
     assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
 
     let none = "annals: there is no such entry; `memory list` shows each entry's id\n";
-    for arguments in [
-        &["memory", "set", &ids[0], "x"][..],
-        &["memory", "forget", &ids[0]],
-        &["memory", "forget", "nothing"],
+    for (arguments, code, told) in [
+        (&["memory", "set", &ids[0], "x"][..], 1, none),
+        (&["memory", "forget", &ids[0]], 1, none),
+        (&["memory", "forget", "nothing"], 1, none),
+        (&["memory", "list", "--user", "a", "--chat", "b"], USAGE, "Usage: annals memory"),
+        (&["memory", "list"], USAGE, "Usage: annals memory"),
+        (&["memory", "set", &ids[1]], USAGE, "Usage: annals memory"),
     ] {
-        let (code, error) = refused(&app, arguments);
-        assert_eq!((code, error.as_str()), (1, none), "{arguments:?}");
-    }
-    for arguments in [
-        &["memory", "list", "--user", "a", "--chat", "b"][..],
-        &["memory", "list"],
-        &["memory", "set", &ids[1]],
-    ] {
-        let (code, error) = refused(&app, arguments);
-        assert!(code == USAGE && error.contains("Usage: annals memory"), "{arguments:?}: {error}");
+        let (exit, error) = refused(&app, arguments);
+        assert!(exit == code && error.contains(told), "{arguments:?}: {error}");
     }
     assert_eq!(list(), entry(2, "Lives in[31m Bergen."));
     app.finish().await;
@@ -142,9 +135,7 @@ async fn memory_lists_sets_and_forgets() {
 fn run_in(folder: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command.env_clear().env("RUST_LOG", "off").envs(settings.iter().copied()).current_dir(folder);
-    let Output { status, stdout, stderr } = command.args(arguments).output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
+    run(command.args(arguments))
 }
 
 #[test]
@@ -152,30 +143,31 @@ fn settings_are_read_from_a_file_and_the_environment_wins() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(".env");
     std::fs::write(&file, "# A comment\nexport MODEL=nobody:x\nANNALS_USER=\"from the file\"\n").unwrap();
-    let (code, _, errors) = run_in(dir.path(), &[], &["doctor"]);
+    let (code, found, errors) = run_in(dir.path(), &[], &["doctor"]);
     assert_eq!(code, 1, "{errors}");
-    let (_, found, _) = run_in(dir.path(), &[], &["doctor"]);
     assert!(found.contains("fault  settings             MODEL must be"), "{found}");
-    let (_, found, _) = run_in(dir.path(), &[("MODEL", "echo")], &["doctor"]);
-    assert!(found.contains("ok     settings             MODEL echo"), "{found}");
     // An empty variable counts as not set, but is one of the environment.
-    let (_, found, _) = run_in(dir.path(), &[("MODEL", "")], &["doctor"]);
-    assert!(found.contains("ok     settings             MODEL echo"), "{found}");
+    for model in ["echo", ""] {
+        let (_, found, _) = run_in(dir.path(), &[("MODEL", model)], &["doctor"]);
+        assert!(found.contains("ok     settings             MODEL echo"), "{found}");
+    }
 
     std::fs::write(&file, "MODEL=echo\nTELEGRAM_BOT_TOKEN 1:hunter2\n").unwrap();
     let (code, printed, errors) = run_in(dir.path(), &[], &["history", CHAT]);
     assert_eq!((code, printed.as_str()), (1, ""));
-    assert!(
-        errors.starts_with("annals: .env, line 2: expected NAME=value") && !errors.contains("hunter2"),
-        "{errors}"
-    );
+    assert!(errors.starts_with("annals: .env, line 2: expected NAME=value"), "{errors}");
+    assert!(!errors.contains("hunter2"), "{errors}");
 }
 
 #[test]
-fn the_greeting_names_the_file_of_settings() {
+fn the_greeting_ends_with_the_address_and_names_the_file_of_settings() {
     let dir = tempfile::tempdir().unwrap();
     let started = Process::start(&dir.path().join("data"), &[]);
     assert!(!started.printed.iter().any(|line| line.contains(".env")), "{:?}", started.printed);
+    let at = started.printed.iter().position(|line| line.starts_with("Annals answers at")).unwrap();
+    let last = &started.printed[at..];
+    assert!(last.len() <= 12 && last.iter().all(|line| line.len() <= 200), "{last:#?}");
+    assert!(last.contains(&format!("  console  {}/", started.base)), "{last:#?}");
     drop(started);
     std::fs::write(dir.path().join(".env"), "MODEL=openai:from-the-file\nMODEL_API_KEY=k\n").unwrap();
     let started = Process::start_in(dir.path(), &dir.path().join("data"), &[], &[]);
@@ -237,7 +229,7 @@ fn a_start_that_fails_for_a_setting_leaves_no_data_directory() {
 }
 
 #[test]
-fn an_invalid_argument_is_refused_with_what_it_must_be() {
+fn an_invalid_argument_is_refused_with_what_it_must_be_and_the_help_names_the_settings() {
     let dir = tempfile::tempdir().unwrap();
     for (arguments, told) in [
         (&["import", "result.json", "--bot", "x"][..], "a user id at Telegram is a number"),
@@ -246,13 +238,7 @@ fn an_invalid_argument_is_refused_with_what_it_must_be() {
         let (code, _, errors) = run_in(dir.path(), &[], arguments);
         assert!(code == 2 && errors.contains(told), "{errors}");
     }
-}
-
-#[test]
-fn the_help_says_where_settings_are_described() {
-    let dir = tempfile::tempdir().unwrap();
     let (code, printed, _) = run_in(dir.path(), &[], &["--help"]);
     assert!(code == 0 && printed.contains("docs/settings.md"), "{printed}");
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md");
-    assert!(page.exists());
+    assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/settings.md").exists());
 }

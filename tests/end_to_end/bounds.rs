@@ -49,21 +49,12 @@ async fn almost_all_asking_passes(world: &World, count: usize) {
     let started = world.clock.now();
     world.advance(FIRST_PIECE - 1);
     a_while().await;
-    assert_eq!(
-        (world.model().count(), world.model().running()),
-        (count, 1),
-        "the answer was given up too early"
-    );
+    assert_eq!((world.model().count(), world.model().running()), (count, 1), "given up too early");
     passing(&world.clock, Duration::from_millis(250), world.model().wait_for(count + 1)).await;
     let passed = world.clock.now().since(started);
     assert!(passed < Duration::from_secs(FIRST_PIECE + 5), "{passed:?}");
     world.clock.advance(Duration::from_secs(ASKING - 1).saturating_sub(passed));
     a_while().await;
-}
-
-async fn timed_out(world: &World, run: tokio::task::JoinHandle<Result<(), TurnError>>) {
-    let error = world.ended(run).await.unwrap_err();
-    assert!(matches!(error, TurnError::Model(ModelError::Unreachable("timed out"))), "{error}");
 }
 
 fn left_out(record: &Record) -> &Value {
@@ -178,22 +169,6 @@ async fn several_compactions_share_their_time() {
 }
 
 #[tokio::test]
-async fn asking_is_given_up_and_the_chat_is_free_for_the_redelivery() {
-    let world = World::hosted(&[]).await;
-    world.model().hang_answers();
-    let asked = world.hear(0, "hello", true).await;
-    let run = world.start_run(&asked);
-    almost_all_asking_passes(&world, 1).await;
-    assert!(!run.is_finished(), "the run ended while the answer could still come");
-    world.advance(1);
-    timed_out(&world, run).await;
-    assert_eq!((world.model().count(), world.records().await.len()), (2, 1));
-    world.model().resume();
-    world.run(&asked).await;
-    assert_answered_once(&world.records().await);
-}
-
-#[tokio::test]
 async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
     let world = World::hosted(&[("KEEP_RECENT", "4")]).await;
     says_much(&world, 0, 10).await;
@@ -218,12 +193,11 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
             world.ended(run).await.unwrap();
         }
     }
-    let records = world.records().await;
-    let told =
-        records.iter().filter(|record| record.kind() == Kind::Notice && record.covers().contains(&command));
-    let told: Vec<String> = told.map(|record| record.message.plain_text()).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("could not compact") && told[0].contains("Nothing has changed"), "{told:?}");
+    let mut told = world.records().await;
+    told.retain(|record| record.kind() == Kind::Notice && record.covers().contains(&command));
+    let [notice] = &told[..] else { panic!("{told:?}") };
+    let text = notice.message.plain_text();
+    assert!(text.contains("could not compact") && text.contains("Nothing has changed"), "{text}");
     assert_eq!(world.summaries().await, []);
     assert_eq!(world.whole_context().await.messages, before.messages);
     assert_eq!(world.model().count(), 0);
@@ -234,12 +208,9 @@ async fn a_compact_command_is_given_up_and_said_to_be_at_last() {
 async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
     let spare = ModelApi::start().await;
     let base_url = spare.base_url();
-    let settings = [
-        ("MODEL_FALLBACK", "openai:spare"),
-        ("MODEL_FALLBACK_BASE_URL", &base_url),
-        ("MODEL_FALLBACK_API_KEY", API_KEY),
-    ];
-    let world = World::hosted(&settings).await;
+    let settings = [("MODEL_FALLBACK", "openai:spare"), ("MODEL_FALLBACK_API_KEY", API_KEY)];
+    let world =
+        World::hosted(&[&settings[..], &[("MODEL_FALLBACK_BASE_URL", base_url.as_str())]].concat()).await;
     world.model().hang_answers();
     let asked = world.hear(0, "hello", true).await;
     let started = world.clock.now();
@@ -281,10 +252,14 @@ async fn a_run_ends_within_four_minutes_if_every_service_hangs() {
     world.model().wait_for_notes(2).await;
     assert!(is_for_summary(&world.model().requests_for_notes()[1]));
     world.advance(ROOM);
+    let stored = world.records().await.len();
     almost_all_asking_passes(&world, 2).await;
+    assert!(!run.is_finished(), "the run ended while the answer could still come");
     world.advance(1);
-    timed_out(&world, run).await;
+    let error = world.ended(run).await.unwrap_err();
+    assert!(matches!(error, TurnError::Model(ModelError::Unreachable("timed out"))), "{error}");
     assert_eq!(world.clock.now().since(started).as_secs(), 240);
+    assert_eq!(world.records().await.len(), stored);
     // The last attempt as well, and it tells.
     world.model().resume();
     world.model().hang();

@@ -77,25 +77,19 @@ async fn in_a_group_only_the_asker_s_own_messages_extend_the_wait() {
     app.finish().await;
 }
 
+/// Messages of programs, commands, and messages that have waited for long, as after a restart.
 #[tokio::test]
-async fn programs_and_commands_are_not_waited_for() {
-    let app = with_quiet("5s").await;
+async fn programs_commands_and_old_messages_are_answered_without_waiting() {
+    let mut app = with_quiet("10s").await;
     app.say("c1", &json!({"userId": "ada", "text": "hello"})).await;
     assert_eq!(app.model().count(), 1);
     app.handle(private(42, 1, "/compact").command()).await;
     assert_eq!(app.telegram_api().sent().len(), 1);
-    app.finish().await;
-}
-
-/// Messages that have waited for long, as after a restart, are answered at once.
-#[tokio::test]
-async fn old_messages_are_answered_without_waiting() {
-    let mut app = with_quiet("10s").await;
-    app.receive(private(42, 1, "hello")).await;
+    app.receive(private(42, 2, "hello")).await;
     app.stop().await;
     app.clock().advance(Duration::from_mins(1));
     app.restart().await;
     app.idle().await;
-    assert_eq!(app.model().count(), 1);
+    assert_eq!(app.model().count(), 2);
     app.finish().await;
 }

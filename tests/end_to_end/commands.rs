@@ -17,7 +17,7 @@ async fn commanded(app: &mut TestApp, command: &Update) -> Vec<String> {
     app.receive(command).await;
     app.restart().await;
     app.handle(command).await;
-    app.telegram_api().sent()[before..].iter().map(|sent| sent.text.clone()).collect()
+    app.sent_texts().split_off(before)
 }
 
 #[tokio::test]
@@ -30,6 +30,7 @@ async fn new_starts_a_session() {
 
     app.handle(private(42, 3, "Who am I?")).await;
     assert_eq!(texts_of(&app.model().requests()[1], "user"), ["Who am I?"]);
+    let session = ["3 user: Who am I?", "3/reply assistant: You said: Who am I?"];
     assert_eq!(
         app.lines(CHAT).await,
         [
@@ -37,14 +38,11 @@ async fn new_starts_a_session() {
             "1/reply assistant: You said: I am Ada",
             "2/boundary user boundary: /new",
             &format!("2/notice assistant notice: {NEW}"),
-            "3 user: Who am I?",
-            "3/reply assistant: You said: Who am I?",
+            session[0],
+            session[1],
         ]
     );
-    assert_eq!(
-        app.context_lines(CHAT).await,
-        ["3 user: Who am I?", "3/reply assistant: You said: Who am I?"]
-    );
+    assert_eq!(app.context_lines(CHAT).await, session);
     app.finish().await;
 }
 
@@ -58,10 +56,8 @@ async fn new_with_text_starts_a_session_with_that_message() {
     assert_eq!(texts_of(&app.model().requests()[1], "user"), ["What to\nsow?"]);
     assert_eq!(app.model().count(), 2);
     let session = ["2 user: What to\nsow?", "2/reply assistant: You said: What to\nsow?"];
-    assert_eq!(
-        app.lines(CHAT).await[2..],
-        ["2/boundary user boundary: /NEW@annals_test_bot What to\nsow?", session[0], session[1]]
-    );
+    let boundary = "2/boundary user boundary: /NEW@annals_test_bot What to\nsow?";
+    assert_eq!(app.lines(CHAT).await[2..], [boundary, session[0], session[1]]);
     assert_eq!(app.context_lines(CHAT).await, session);
     app.finish().await;
 }
@@ -126,9 +122,7 @@ async fn a_confirmation_that_was_not_sent_is_sent_by_the_redelivery() {
     app.receive(update.clone()).await;
     app.receive(update).await;
     assert_eq!(app.telegram_api().sent().len(), 1);
-    assert_eq!(
-        app.lines(CHAT).await,
-        ["2/boundary user boundary: /new", &format!("2/notice assistant notice: {NEW}")]
-    );
+    let notice = format!("2/notice assistant notice: {NEW}");
+    assert_eq!(app.lines(CHAT).await, ["2/boundary user boundary: /new", &notice]);
     app.finish().await;
 }

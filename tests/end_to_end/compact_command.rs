@@ -17,7 +17,7 @@ async fn six_exchanges() -> TestApp {
 }
 
 fn told(app: &TestApp) -> Vec<String> {
-    app.telegram_api().sent().into_iter().skip(6).map(|sent| sent.text).collect()
+    app.sent_texts().split_off(6)
 }
 
 #[tokio::test]

@@ -29,37 +29,43 @@ fn kinds(messages: &[Value]) -> Vec<&str> {
     messages.iter().map(|message| message["metadata"]["kind"].as_str().unwrap()).collect()
 }
 
+/// Asks for `/compact`; returns its answer.
+async fn compact(app: &TestApp, body: &Value) -> String {
+    let path = chat_path("c", "compact?wait=20");
+    let answer = app.as_time_passes(app.post(&path, APP_KEY, body)).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.reply_text()
+}
+
 #[tokio::test]
 async fn compact_sums_up_all_but_the_recent_and_says_so() {
     let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
     for n in 0..6 {
         say(&app, n).await;
     }
-    let path = format!("{}?wait=20", chat_path("c", "compact"));
-    let focus = json!({"focus": "the numbers"});
-    let answer = app.as_time_passes(app.post(&path, APP_KEY, &focus)).await;
-    assert_eq!(answer.status, 200, "{:?}", answer.body);
-    assert_eq!(
-        answer.reply_text(),
-        "Done: 8 messages are in the summary now. The last 4 stay as they were said."
-    );
+    let done = "Done: 8 messages are in the summary now. The last 4 stay as they were said.";
+    assert_eq!(compact(&app, &json!({"focus": "the numbers"})).await, done);
     let context = app.context(CHAT).await;
     assert_eq!(ids(&context), ["m003/reply/summary", "m004", "m004/reply", "m005", "m005/reply"]);
-    assert_eq!(
-        context[0]["metadata"]["sourceRange"],
-        json!({"fromId": "m000", "toId": "m003/reply", "count": 8})
-    );
+    let range = json!({"fromId": "m000", "toId": "m003/reply", "count": 8});
+    assert_eq!(context[0]["metadata"]["sourceRange"], range);
+    let nothing = "There is nothing to compact: the last 4 messages always stay as they were said.";
+    assert_eq!(compact(&app, &json!({})).await, nothing);
 
-    let again = app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await;
-    assert_eq!(
-        again.reply_text(),
-        "There is nothing to compact: the last 4 messages always stay as they were said."
-    );
-    // Messages after it continue from the summary.
+    // A late message is in the next summary, and messages after it continue from that.
+    let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
+    app.say("c", &late).await;
+    assert_eq!(compact(&app, &json!({})).await, nothing, "the late message alone was summarized");
+    let shown = ["m003/reply/summary", "late", "late/reply", "m004", "m004/reply", "m005", "m005/reply"];
+    assert_eq!(ids(&app.context(CHAT).await), shown);
     say(&app, 10).await;
-    let shown = ids(&app.context(CHAT).await);
-    assert_eq!(shown.first().map(String::as_str), Some("m003/reply/summary"));
-    assert_eq!(shown.last().map(String::as_str), Some("m010/reply"));
+    compact(&app, &json!({})).await;
+    let context = app.context(CHAT).await;
+    assert_eq!(ids(&context), ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
+    let range = json!({"fromId": "m000", "toId": "m004/reply", "count": 12});
+    assert_eq!(context[0]["metadata"]["sourceRange"], range);
+    let text = text_of(&context[0]);
+    assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
     app.finish().await;
 }
 
@@ -84,10 +90,7 @@ async fn a_model_summarises_what_leaves_its_view_and_goes_on_from_that() {
     let notes = app.model().requests_for_notes();
     assert!(notes.len() > 1, "{} requests for summaries", notes.len());
     for request in &notes {
-        assert!(
-            !request.to_string().contains("Be brief."),
-            "a request for a summary has the system prompt of answers: {request}"
-        );
+        assert!(!request.to_string().contains("Be brief."), "the system prompt of answers: {request}");
     }
     let first = texts_of(&notes[0], "user").concat();
     assert!(first.contains("<conversation>") && first.contains("Ada: message 1: lorem"), "{first}");
@@ -135,34 +138,6 @@ async fn a_turn_without_a_summary_runs_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_late_message_is_included_in_the_next_summary() {
-    let app = TestApp::builder().set("KEEP_RECENT", "4").start().await;
-    for n in 0..6 {
-        say(&app, n).await;
-    }
-    let path = format!("{}?wait=20", chat_path("c", "compact"));
-    let compact = async || app.as_time_passes(app.post(&path, APP_KEY, &json!({}))).await.status;
-    assert_eq!(compact().await, 200);
-    let late = json!({"userId": "ada", "messageId": "late", "ts": (NOW + 90) * 1000, "text": "the key is 7"});
-    app.say("c", &late).await;
-    assert_eq!(compact().await, 200);
-    let context = app.context(CHAT).await;
-    let shown = ["m003/reply/summary", "late", "late/reply", "m004", "m004/reply", "m005", "m005/reply"];
-    assert_eq!(ids(&context), shown, "the late message alone was summarized");
-    say(&app, 10).await;
-    assert_eq!(compact().await, 200);
-    let context = app.context(CHAT).await;
-    assert_eq!(ids(&context), ["m004/reply/summary", "m005", "m005/reply", "m010", "m010/reply"]);
-    assert_eq!(
-        context[0]["metadata"]["sourceRange"],
-        json!({"fromId": "m000", "toId": "m004/reply", "count": 12})
-    );
-    let text = text_of(&context[0]);
-    assert!(text.contains("message 000") && text.contains("the key is 7"), "{text}");
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     let app = small().telegram().model().start().await;
     app.hold(private(42, 1, "one")).await;
@@ -176,16 +151,8 @@ async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     app.model().resume();
     app.idle().await;
     let requests = app.model().requests();
-    assert_eq!(
-        texts_of(&requests[1], "assistant"),
-        ["You said: one"],
-        "the reply is not shown as it was said"
-    );
-    assert_eq!(
-        app.model().requests_for_notes().len(),
-        1,
-        "not the one turn that needs the room made a summary"
-    );
+    assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "the reply as it was said");
+    assert_eq!(app.model().requests_for_notes().len(), 1, "for the one turn that needs the space");
     app.finish().await;
 }
 
@@ -232,10 +199,8 @@ async fn a_window_smaller_than_configured_still_shows_summaries() {
     assert_eq!(app.model().too_long(), too_long, "a request was too long though there is room");
     assert_eq!(kinds(&app.context(CHAT).await)[0], "summary");
     app.finish().await;
-}
 
-#[tokio::test]
-async fn a_tiny_window_fits_its_summary() {
+    // A tiny one fits its summary.
     let app = TestApp::builder().set("CONTEXT_WINDOW", "220").set("KEEP_RECENT", "1").start().await;
     for n in 0..6 {
         say(&app, n).await;

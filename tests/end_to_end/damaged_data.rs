@@ -53,11 +53,8 @@ async fn a_log_that_is_cut_anywhere_leaves_a_prefix_that_redeliveries_complete()
         log.set_len((wal * tenths / 10 + 777).min(wal)).unwrap();
         let app = TestApp::builder().telegram().model().on_copy_of(cut.path()).start().await;
         say(&app, 1..6).await;
-        assert_eq!(
-            settled_findings(app.data_dir(), &told(1..6)).await,
-            [""; 0],
-            "{tenths} tenths of the log"
-        );
+        let found = settled_findings(app.data_dir(), &told(1..6)).await;
+        assert_eq!(found, [""; 0], "{tenths} tenths of the log");
         app.finish().await;
     }
 }

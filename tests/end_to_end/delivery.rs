@@ -1,13 +1,15 @@
-//! Telegram: delivery of replies, and its failures.
+//! Telegram: delivery of replies, and its failures. A bot that may not write to a chat retries rarely, and answers again as
+//! soon as it may.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::app::{NOW, TestApp, wait_until};
-use crate::updates::{group, membership, private};
+use crate::updates::{Update, group, membership, private, supergroup};
 
 const CHAT: &str = "telegram:chat:42";
+const GROUP: i64 = -1_002_000_300_500;
 
 async fn app() -> TestApp {
     TestApp::builder().telegram().model().refusals_are_fine().start().await
@@ -90,5 +92,58 @@ async fn a_group_that_removed_the_bot_is_written_to_when_it_is_a_member_again() 
     app.receive(membership(&chat, "kicked", NOW + 90)).await;
     app.handle(mention(10).at(160)).await;
     assert_eq!(sends(&app), 2, "a reply was sent to a group that had announced the removal");
+    app.finish().await;
+}
+
+/// Somebody asks in the group; returns the number of sends so far.
+async fn ask(app: &TestApp, id: i64, place: impl Fn(Update) -> Update) -> usize {
+    app.handle(place(supergroup(GROUP, id, "@annals_test_bot hello").mention())).await;
+    sends(app)
+}
+
+#[tokio::test]
+async fn a_topic_that_refused_is_asked_again_after_an_hour() {
+    let place =
+        |update: Update| update.with("message_thread_id", json!(17)).with("is_topic_message", json!(true));
+    let app = app().await;
+    let later = |minutes| app.clock().advance(Duration::from_mins(minutes));
+    app.telegram_api().block(GROUP);
+    assert_eq!(ask(&app, 1, &place).await, 1);
+    assert_eq!(ask(&app, 2, &place).await, 1);
+    later(59);
+    assert_eq!(ask(&app, 3, &place).await, 1, "within the hour");
+    later(2);
+    assert_eq!(ask(&app, 4, &place).await, 2, "after an hour");
+    assert_eq!(ask(&app, 5, &place).await, 2, "once");
+    later(59);
+    assert_eq!(ask(&app, 6, &place).await, 2, "within the hour of the second refusal");
+
+    app.telegram_api().unblock(GROUP);
+    later(2);
+    assert_eq!(ask(&app, 7, &place).await, 3);
+    assert_eq!(ask(&app, 8, &place).await, 4, "nothing is left of the refusal");
+    let quotes: Vec<_> = app.telegram_api().sent().iter().map(|sent| sent.reply_to).collect();
+    assert_eq!(quotes, [Some(7), Some(8)]);
+    // Every message was answered in the history, and records the result of the delivery.
+    let failed = failures(&app, &format!("telegram:chat:{GROUP}:topic:17")).await;
+    let failed: Vec<bool> = failed.iter().map(Value::is_string).collect();
+    assert_eq!(failed, [true, true, true, true, true, true, false, false]);
+    app.finish().await;
+}
+
+/// A person who writes has unblocked the bot; for one who does not, an hour changes nothing.
+#[tokio::test]
+async fn a_person_is_written_to_as_soon_as_they_write() {
+    let app = app().await;
+    app.telegram_api().block(42);
+    app.handle(private(42, 1, "hello")).await;
+    assert_eq!(sends(&app), 1);
+    app.telegram_api().unblock(42);
+    app.clock().advance(Duration::from_hours(2));
+    // Said before the block, and delivered late.
+    app.handle(private(42, 2, "are you there?")).await;
+    assert_eq!(sends(&app), 1, "it was said before the refusal");
+    app.handle(private(42, 3, "me again").at(70)).await;
+    assert_eq!(sends(&app), 2, "sent after the refusal");
     app.finish().await;
 }

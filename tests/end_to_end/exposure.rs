@@ -82,36 +82,30 @@ async fn no_port_serves_the_stores_to_clients_that_do_not_sign_with_the_key() {
     let process = Process::start_with(dir.path(), &[], &["aws", "--port", "0"]);
     let client = loopback_client();
     let scan = json!({"TableName": "annals"}).to_string();
+    let origin = ("Origin", "https://evil.example");
+    let (forged, bearer) = (("Authorization", FORGED), ("Authorization", "Bearer dev"));
     for port in ports(process.id()) {
-        for origin in [None, Some("https://evil.example")] {
-            for signature in [None, Some(FORGED), Some("Bearer dev")] {
-                let calls = [
-                    "DynamoDB_20120810.Scan",
-                    "DynamoDB_20120810.PutItem",
-                    "DynamoDBStreams_20120810.ListStreams",
-                ];
-                let url = format!("http://127.0.0.1:{port}/");
-                let mut requests: Vec<_> = calls
-                    .map(|target| client.post(&url).header("X-Amz-Target", target).body(scan.clone()))
-                    .into();
-                requests.push(client.get(format!("{url}annals?list-type=2")));
-                requests.push(client.put(format!("{url}annals/segments/forged")).body("{}"));
-                requests.push(
-                    client.request(Method::OPTIONS, &url).header("Access-Control-Request-Method", "POST"),
-                );
-                for mut request in requests {
-                    request = request.header("Content-Type", "application/x-amz-json-1.0");
-                    request = request.header("X-Amz-Date", "20251121T225841Z");
-                    for (name, value) in [("Origin", origin), ("Authorization", signature)] {
-                        if let Some(value) = value {
-                            request = request.header(name, value);
-                        }
-                    }
-                    let answer = request.send().await.unwrap();
-                    assert!(!answer.status().is_success(), "{port} {origin:?} {signature:?}: {answer:?}");
-                    assert_eq!(answer.headers().get("access-control-allow-origin"), None, "{answer:?}");
-                }
+        let url = format!("http://127.0.0.1:{port}/");
+        let call = |target| client.post(&url).header("X-Amz-Target", target).body(scan.clone());
+        let requests = [
+            call("DynamoDB_20120810.Scan"),
+            call("DynamoDB_20120810.PutItem"),
+            call("DynamoDBStreams_20120810.ListStreams"),
+            client.get(format!("{url}annals?list-type=2")),
+            client.put(format!("{url}annals/segments/forged")).body("{}"),
+            client.request(Method::OPTIONS, &url).header("Access-Control-Request-Method", "POST"),
+        ];
+        let forms = [&[][..], &[origin], &[forged], &[forged, origin], &[bearer], &[bearer, origin]];
+        for (request, form) in requests.iter().flat_map(|request| forms.map(|form| (request, form))) {
+            let mut request = request.try_clone().unwrap();
+            request = request.header("Content-Type", "application/x-amz-json-1.0");
+            request = request.header("X-Amz-Date", "20251121T225841Z");
+            for (name, value) in form {
+                request = request.header(*name, *value);
             }
+            let answer = request.send().await.unwrap();
+            assert!(!answer.status().is_success(), "{port} {form:?}: {answer:?}");
+            assert_eq!(answer.headers().get("access-control-allow-origin"), None, "{answer:?}");
         }
     }
     assert!(!dir.path().join("s3/annals/segments/forged").exists());
@@ -147,20 +141,14 @@ async fn with_a_real_bot_no_development_secret_is_accepted() {
     assert_eq!(answer, json!({"name": "dev", "admin": true}));
 
     // It is printed, and in no answer.
-    assert!(
-        process.printed.iter().any(|line| *line == format!("  console  {base}/#key={key}")),
-        "{:#?}",
-        process.printed
-    );
+    let printed = &process.printed;
+    assert!(printed.contains(&format!("  console  {base}/#key={key}")), "{printed:#?}");
     let page = client.get(&base).send().await.unwrap().text().await.unwrap();
     let files = page.split('"').filter(|part| part.starts_with("/console/"));
-    for path in
-        files.chain(["/", "/health", "/openapi.json", "/local/outbox", "/v1/key", "/api-key", "/v1/chats"])
-    {
-        for header in [None, Some(format!("Bearer {key}"))] {
-            let request = client.get(format!("{base}{path}"));
-            let request =
-                header.iter().fold(request, |request, header| request.header("Authorization", header));
+    let routes = ["/", "/health", "/openapi.json", "/local/outbox", "/v1/key", "/api-key", "/v1/chats"];
+    for path in files.chain(routes) {
+        let request = client.get(format!("{base}{path}"));
+        for request in [request.try_clone().unwrap(), request.bearer_auth(&key)] {
             let answer = request.send().await.unwrap();
             assert!(!format!("{:?}", answer.headers()).contains(&key), "{path}");
             assert!(!answer.text().await.unwrap().contains(&key), "{path}");
@@ -276,15 +264,8 @@ async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_
     say(&process.base, "after").await;
     assert_eq!(open_to_others(&data), [""; 0]);
     assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
-    for name in [
-        "dynamodb.db-wal",
-        "dynamodb.db-shm",
-        "terminal.sock",
-        "lock",
-        "outbox.jsonl",
-        "aws-secret-key",
-        "s3",
-    ] {
+    let stores = ["dynamodb.db-wal", "dynamodb.db-shm", "s3", "outbox.jsonl"];
+    for name in stores.into_iter().chain(["terminal.sock", "lock", "aws-secret-key"]) {
         assert!(data.join(name).exists(), "{name}");
     }
 }
