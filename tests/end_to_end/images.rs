@@ -51,7 +51,6 @@ async fn say(app: &TestApp, update: Update) {
     app.idle_as_time_passes().await;
 }
 
-/// The keys under `media/`, and what is there.
 async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
     let stores = app.stores();
     let listed = stores.s3.list_objects_v2().bucket(BUCKET).prefix("media/").send().await.unwrap();
@@ -104,7 +103,7 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
 }
 
 #[tokio::test]
-async fn an_album_is_shown_whole_and_a_live_photo_by_its_picture() {
+async fn an_album_is_shown_whole_a_live_photo_by_its_picture_and_both_are_forgotten_with_their_chat() {
     let app = TestApp::start().await;
     let live = json!({"file_id": "live", "file_unique_id": "l", "width": 90, "height": 90, "duration": 2});
     for (id, file) in [(10, "one"), (11, "two"), (12, "three")] {
@@ -118,6 +117,11 @@ async fn an_album_is_shown_whole_and_a_live_photo_by_its_picture() {
     assert!(texts_of(&app.last_request(), "user").concat().contains("live photo, 0:02"));
     assert!(!app.sent_texts()[0].contains("Not seen"), "{:?}", app.sent_texts());
     assert_eq!(kept(&app).await.len(), 3);
+
+    say(&app, with_photo(private(43, 1, "").without("text"), "other")).await;
+    assert_eq!(app.forget(CHAT, OPS_KEY).await.body["removed"]["media"], 3);
+    let left = kept(&app).await;
+    assert_eq!(left.iter().map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>(), [picture("other")]);
     app.finish().await;
 }
 
@@ -295,18 +299,6 @@ async fn images_count_in_the_budget_and_a_summary_names_them() {
     assert!(texts_of(summary, "user").concat().contains("[file, image/jpeg, photo, 73 KB]"));
     assert_eq!(images_of(summary).len(), 0);
     assert!(images_of(&app.last_request()).len() < 3);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn forgetting_a_chat_deletes_its_images() {
-    let app = TestApp::start().await;
-    say(&app, photo(1, "a")).await;
-    say(&app, with_photo(private(43, 1, "").without("text"), "b")).await;
-    assert_eq!(kept(&app).await.len(), 2);
-    assert_eq!(app.forget(CHAT, OPS_KEY).await.body["removed"]["media"], 1);
-    let left = kept(&app).await;
-    assert_eq!(left.iter().map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>(), [picture("b")]);
     app.finish().await;
 }
 

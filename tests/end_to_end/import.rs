@@ -59,7 +59,6 @@ async fn refused(history: &History, name: &str, content: &str, options: &Options
     format!("{error:#}")
 }
 
-/// Returns the whole history, as listed.
 async fn listed(history: &History, chat: &str) -> Vec<Value> {
     let records = world::listed(history, &chat.parse().unwrap(), MAX_PAGE).await;
     records.iter().map(|record| json!(record.listed())).collect()

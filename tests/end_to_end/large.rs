@@ -12,7 +12,6 @@ use crate::updates::{group, private};
 
 const LOST: &str = "[the content of this message is lost]";
 
-/// The files of the bodies of all chats.
 fn bodies(app: &TestApp) -> Vec<PathBuf> {
     let chats = std::fs::read_dir(app.data_dir().join("s3/annals/bodies")).unwrap();
     let files = chats.flat_map(|chat| std::fs::read_dir(chat.unwrap().path()).unwrap());

@@ -18,7 +18,6 @@ const KEY: &str = "lark-encrypt-key";
 pub(crate) const P2P: &str = "oc_ada";
 pub(crate) const GROUP: &str = "oc_garden";
 
-/// A program with emulators of a model and of Lark.
 pub(crate) struct LarkApp {
     pub(crate) app: TestApp,
     pub(crate) lark: LarkApi,
@@ -44,7 +43,6 @@ impl LarkApp {
         Self { app: builder.start().await, lark }
     }
 
-    /// Starts a shop, too, whose tools the model may call.
     pub(crate) async fn with_shop(fields: &Value, settings: &[(&str, &str)]) -> (McpServer, Self) {
         let shop = McpServer::start().await;
         let tools = shop.tools(fields);

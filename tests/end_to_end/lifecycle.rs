@@ -285,18 +285,6 @@ async fn an_open_turn_whose_message_is_nowhere_is_given_up() {
     assert_answered_once(&world.records().await);
 }
 
-#[tokio::test]
-async fn a_time_ahead_of_the_clock_is_refused_over_http() {
-    let app = TestApp::builder().start().await;
-    let say = |ahead: i64| json!({"userId": "ada", "text": "hello", "ts": NOW * 1000 + ahead});
-    let limit = i64::try_from(MAX_AHEAD.as_millis()).unwrap();
-    let refused = app.post("/v1/chats/c/messages", APP_KEY, &say(limit + 1)).await;
-    refused.assert_problem(400, "bad-ts");
-    let taken = app.post("/v1/chats/c/messages", APP_KEY, &say(limit)).await;
-    assert_eq!(taken.status, StatusCode::ACCEPTED, "{taken:?}");
-    app.finish().await;
-}
-
 /// A platform's clock that is ahead, once or for good.
 #[tokio::test]
 async fn a_platform_whose_clock_is_ahead_hides_nothing() {
@@ -525,8 +513,14 @@ async fn a_turn_reads_from_where_its_summary_was_made_and_not_five_minutes_more(
 }
 
 #[tokio::test]
-async fn an_edit_within_five_minutes_of_a_deletion_and_the_same_id_again_are_answered() {
+async fn over_http_a_time_ahead_is_refused_and_an_id_is_free_again_right_after_a_deletion() {
     let app = TestApp::builder().start().await;
+    let at = |ahead: i64| json!({"userId": "ada", "text": "hello", "ts": NOW * 1000 + ahead});
+    let limit = i64::try_from(MAX_AHEAD.as_millis()).unwrap();
+    app.post("/v1/chats/c/messages", APP_KEY, &at(limit + 1)).await.assert_problem(400, "bad-ts");
+    app.say("c", &at(limit)).await;
+    assert_eq!(app.forget("c", APP_KEY).await.status, StatusCode::OK);
+
     let say = json!({"userId": "ada", "messageId": "m1", "text": "hello"});
     assert_eq!(app.ask("c", APP_KEY, &say).await.status, StatusCode::OK);
     assert_eq!(app.forget("c", APP_KEY).await.status, StatusCode::OK);

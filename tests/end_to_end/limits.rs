@@ -36,7 +36,6 @@ async fn say(app: &TestApp, message: Update, at: i64) {
     app.handle_as_time_passes(message.at(MORNING + at)).await;
 }
 
-/// Returns the tokens that the replies of `chat` took.
 async fn tokens(app: &TestApp, chat: &str) -> u64 {
     app.history(chat).await.iter().map(tokens_of).sum()
 }
@@ -100,8 +99,8 @@ async fn a_person_has_one_limit_in_all_chats_until_the_next_day() {
 }
 
 #[tokio::test]
-async fn a_chat_has_a_limit_for_all_of_its_people_and_its_counter_goes_with_it() {
-    let app = limited("chat:telegram:chat:-7=1 tokens/day", &[]).await;
+async fn a_chat_has_a_limit_for_all_of_its_people_and_a_key_over_its_conversations() {
+    let app = limited("chat:telegram:chat:-7=1 tokens/day,key:app=1 tokens/day", &[]).await;
     say(&app, group(-7, 1, "hello").by(42), 1).await;
     say(&app, group(-7, 2, "hello").by(43), 2).await;
     assert!(app.last_sent().text.starts_with("This conversation has used up"), "{:?}", app.last_sent());
@@ -111,13 +110,9 @@ async fn a_chat_has_a_limit_for_all_of_its_people_and_its_counter_goes_with_it()
     let chat = || CounterOf::Chat(ChatKey::telegram(-7, None));
     assert_eq!(counted_by(&app, chat()).await, (tokens(&app, "telegram:chat:-7").await, true));
     assert_eq!(app.forget("telegram:chat:-7", OPS_KEY).await.status, 200);
-    assert_eq!(counted_by(&app, chat()).await, (0, false));
-    app.finish().await;
-}
+    assert_eq!(counted_by(&app, chat()).await, (0, false), "its counter goes with it");
 
-#[tokio::test]
-async fn a_key_has_a_limit_over_its_conversations_and_callers_get_the_notice() {
-    let app = limited("key:app=1 tokens/day", &[]).await;
+    // Callers of the API get the notice.
     let ask = async |chat: &str, key: &str, user: &str| -> Answer {
         app.ask(chat, key, &json!({"userId": user, "text": "hello"})).await
     };

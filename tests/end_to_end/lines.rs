@@ -11,7 +11,6 @@ use crate::updates::{Update, private};
 
 const CHAT: &str = "telegram:chat:42";
 
-/// A message of customer 42 to the business of a connection.
 fn business(connection: &str, id: i64, text: &str) -> Update {
     private(42, id, text).kind("business_message").with("business_connection_id", json!(connection))
 }
@@ -21,7 +20,6 @@ fn owner(connection: &str, id: i64, text: &str) -> Update {
     business(connection, id, text).with("from", json!({"id": 77, "is_bot": false, "first_name": "Olle"}))
 }
 
-/// Everything that a model request shows, of whatever role.
 fn shown(request: &Value) -> String {
     ["system", "user", "assistant"].map(|role| texts_of(request, role).join("\n")).join("\n")
 }

@@ -100,7 +100,6 @@ async fn nearly_linked(world: &World) {
     say(world, own, "ada", 13, "/link yes").await.unwrap();
 }
 
-/// A world in which `bo` is linked to `ada`; no run has followed.
 async fn linked() -> World {
     let world = two_people().await;
     nearly_linked(&world).await;

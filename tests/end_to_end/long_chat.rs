@@ -25,7 +25,6 @@ const STRETCH: u64 = 100;
 /// Number of entries in the memory of a turn that recalls: a page of them.
 const ENTRIES: u64 = 48;
 
-/// The units that one operation consumed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cost {
     pub(crate) what: &'static str,
@@ -40,14 +39,12 @@ impl fmt::Display for Cost {
     }
 }
 
-/// The chat and what serves it.
 pub(crate) struct Chat {
     world: World,
     agent: Agent,
     compactor: Compactor,
     said: u64,
     next_sweep: Timestamp,
-    /// Pause between two messages.
     pace: Duration,
 }
 

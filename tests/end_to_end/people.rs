@@ -66,7 +66,6 @@ pub(crate) fn summed_up(request: &Value) -> String {
     facts.into_iter().filter(|fact| said.contains(fact)).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the code in the confirmation of `/link`.
 pub(crate) fn code_in(told: &str) -> String {
     let (_, rest) = told.split_once("say /link ").unwrap_or_else(|| panic!("no code: {told}"));
     rest.split_once(' ').unwrap().0.to_owned()

@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Process {
     child: Child,
     pub(crate) base: String,
-    /// Its output at the start, by lines.
     pub(crate) printed: Vec<String>,
 }
 
@@ -18,12 +17,10 @@ impl Process {
         Self::start_with(data_dir, settings, &[])
     }
 
-    /// With these arguments.
     pub(crate) fn start_with(data_dir: &Path, settings: &[(&str, String)], arguments: &[&str]) -> Self {
         Self::start_in(Path::new("."), data_dir, settings, arguments)
     }
 
-    /// In this working folder.
     pub(crate) fn start_in(
         folder: &Path,
         data_dir: &Path,
@@ -42,7 +39,6 @@ impl Process {
         Self::run(command, Path::new("."), data_dir, settings, &[], Stdio::inherit())
     }
 
-    /// With its log in this file.
     pub(crate) fn start_logged(data_dir: &Path, settings: &[(&str, String)], log: File) -> Self {
         let command = Command::new(env!("CARGO_BIN_EXE_annals"));
         Self::run(command, Path::new("."), data_dir, settings, &[], log.into())
@@ -79,7 +75,6 @@ impl Process {
         Self { child, base, printed }
     }
 
-    /// Its number at the system.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

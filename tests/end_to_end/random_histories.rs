@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, NOW, TestApp, chat_path, text_of};
 use crate::turns::assert_answered_once;
 
-/// A message as a caller posts it.
 #[derive(Clone, Debug)]
 struct Post {
     id: u8,

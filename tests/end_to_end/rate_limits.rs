@@ -58,7 +58,6 @@ impl Bench {
         self.world.append(&draft).await.base
     }
 
-    /// Runs a turn while time passes.
     async fn run(&self, agent: &Agent, chat: &ChatKey, from: &SortKey) -> Result<(), TurnError> {
         self.run_at(Duration::from_millis(100), agent, chat, from).await
     }
@@ -75,7 +74,6 @@ impl Bench {
         done.map_err(|undone| undone.error)
     }
 
-    /// The first word of each message that Telegram took.
     fn sent(&self) -> Vec<String> {
         self.telegram.sent().iter().map(|sent| sent.text.split(' ').next().unwrap().to_owned()).collect()
     }

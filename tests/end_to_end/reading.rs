@@ -2,13 +2,11 @@
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 use annals_runtime::request_body::READ_TIMEOUT;
-use reqwest::Method;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::app::{APP_KEY, NOW, TELEGRAM_SECRET, TestApp, wait_until};
-use crate::lark::{LarkApp, P2P, text};
+use crate::lark::{LarkApp, P2P, receive_plain, text};
 
 const LARGEST: usize = 6 * 1024 * 1024;
 
@@ -72,19 +70,12 @@ async fn an_unsigned_body_is_read_no_further_than_a_challenge_is_long() {
         let answer = answer(stream).await;
         assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("problem:unauthorized"), "{answer}");
     }
-    // A signed one of any length is.
-    it.receive(&text("om_long", P2P, &"long ".repeat(40_000), 0)).await;
+    // A signed one of any length is; without a key, events come unsigned and plain, and the token is inside.
+    let long = text("om_long", P2P, &"long ".repeat(40_000), 0);
+    it.receive(&long).await;
     it.app.finish().await;
-}
-
-/// Without one, events come unsigned and plain, and the token is inside.
-#[tokio::test]
-async fn a_long_plain_event_is_read_where_there_is_no_encrypt_key() {
     let app = TestApp::builder().start().await;
-    let mut event = text("om_long", P2P, &"long ".repeat(40_000), 0);
-    event["header"]["token"] = json!(annals_channel_lark::channel::DEV_TOKEN);
-    let response = app.request(Method::POST, "/lark").json(&event).send().await.unwrap();
-    assert_eq!(response.status(), 200);
+    receive_plain(&app, long).await;
     app.idle().await;
     assert_eq!(app.history("lark:chat:oc_ada").await.len(), 2);
     app.finish().await;

@@ -20,7 +20,6 @@ use serde_json::json;
 use crate::turns::assert_answered_once;
 use crate::world::{LEASE, START, World, reply};
 
-/// An outbox that keeps every send.
 #[derive(Default)]
 struct Posts(Mutex<Vec<String>>);
 
@@ -31,7 +30,6 @@ impl Outbox for Posts {
     }
 }
 
-/// A world whose agents send to one outbox.
 struct Bench {
     world: World,
     posts: Arc<Posts>,
@@ -65,7 +63,6 @@ impl Bench {
         self.world.history.append_reply(&self.world.chat, reply(covers, 1, text)).await.unwrap()
     }
 
-    /// A run of another process.
     async fn run(&self, from: &SortKey) {
         self.world.start(self.agent(&self.world.another_process()), from).await.unwrap().unwrap();
     }

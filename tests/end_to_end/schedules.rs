@@ -25,7 +25,6 @@ async fn create(app: &TestApp, body: &Value) -> Answer {
     app.post(&chat_path(CHAT, "schedules"), OPS_KEY, body).await
 }
 
-/// Creates a schedule, which must be new.
 async fn created(app: &TestApp, body: &Value) -> Value {
     let answer = create(app, body).await;
     assert_eq!(answer.status, 201, "{answer:?}");

@@ -17,7 +17,6 @@ async fn search(app: &TestApp, chat: &str, query: &str) -> Value {
     app.get(&chat_path(chat, &format!("search?{query}"))).await
 }
 
-/// Returns the texts of the hits, the best first.
 fn texts(found: &Value) -> Vec<&str> {
     let hits = found["hits"].as_array().unwrap().iter();
     hits.map(|hit| hit["message"]["parts"][0]["text"].as_str().unwrap()).collect()

@@ -8,7 +8,6 @@ use annals_core::settings::{Setting, Unset};
 use annals_io::environment::process_env;
 use annals_local::settings::SECTIONS;
 
-/// Returns the tables of the page.
 fn tables() -> String {
     let mut page = String::new();
     for (title, lists) in SECTIONS {

@@ -15,7 +15,6 @@ use crate::app::TELEGRAM_SECRET;
 use crate::process::Process;
 use crate::turns::assert_has;
 
-/// The variables of the program.
 pub(crate) type Settings = Vec<(&'static str, String)>;
 
 pub(crate) fn settings(of: &[(&'static str, &str)]) -> Settings {

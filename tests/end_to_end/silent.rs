@@ -62,7 +62,6 @@ impl Silence {
         line["GraceUsed"].as_f64().unwrap()
     }
 
-    /// Counts the due entries of the index.
     async fn entries(&self) -> usize {
         let now = self.world.clock.now();
         let due = self.world.history.due(shard_of(&self.world.chat), now, 100, None).await.unwrap();

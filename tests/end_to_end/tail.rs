@@ -24,7 +24,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Time in which an event would be shown again: several polls.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// The running command.
 struct Tail {
     child: Child,
     lines: Receiver<String>,

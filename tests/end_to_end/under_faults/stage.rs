@@ -161,7 +161,6 @@ impl Stage {
         panic!("no import came to its end: {:?}", self.dice);
     }
 
-    /// Waits for `what` while time passes.
     pub(super) async fn passing<T>(&self, what: impl Future<Output = T>) -> T {
         passing(self.app.clock(), STEP, Box::pin(what)).await
     }
