@@ -234,8 +234,8 @@ mod tests {
 
     #[test]
     fn a_chat_that_names_an_agent_is_named_by_the_rules() {
-        let agents = agents();
         use Channel::{Discord, Http, Telegram};
+        let agents = agents();
         for (chat, channel, person, key, placed) in [
             (
                 "agent:annals:user:telegram-42",
