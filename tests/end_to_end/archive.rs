@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_local::stores::BUCKET;
-use annals_store::history::turn::{Claim, Lease};
+use annals_store::history::turn::Claim;
 use annals_store::history::{
     Archived, History, HistoryError, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, SegmentError, ToArchive,
 };
