@@ -1,5 +1,6 @@
 //! HTTP: messages in.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -33,10 +34,8 @@ async fn a_message_is_taken_and_its_reply_waited_for() {
     assert_eq!((answer.status.as_u16(), answer.content_type.as_str()), (200, "application/json"));
     let history = app.history(CHAT).await;
     assert_eq!(lines(&history), ["m1 user: hello", "m1/reply assistant: You said: hello"]);
-    assert_eq!(
-        answer.body,
-        json!({"chatKey": CHAT, "messageId": "m1", "duplicate": false, "reply": history[1]})
-    );
+    let told = json!({"chatKey": CHAT, "messageId": "m1", "duplicate": false, "reply": history[1]});
+    assert_eq!(answer.body, told);
     assert_eq!(
         history[0]["metadata"],
         json!({
@@ -49,28 +48,22 @@ async fn a_message_is_taken_and_its_reply_waited_for() {
     let again = app.post(&format!("{PATH}?wait=0"), APP_KEY, &body).await;
     assert_eq!((again.status.as_u16(), &again.body["duplicate"]), (200, &json!(true)));
     assert_eq!(again.body["reply"], history[1]);
-    app.finish().await;
-}
 
-#[tokio::test]
-async fn a_message_without_an_id_gets_one() {
-    let app = app().await;
-    let mut ids = Vec::new();
+    // A message without an id gets one.
+    let body = json!({"userId": "ada", "parts": [{"type": "text", "text": "hello"}]});
+    let (now, mut ids) = (app.clock().now().as_millis(), vec!["m1".to_owned()]);
     for _ in 0..2 {
-        let answer =
-            post(&app, &json!({"userId": "ada", "parts": [{"type": "text", "text": "hello"}]})).await;
-        assert_eq!(answer.status, 202);
-        assert_eq!((&answer.body["chatKey"], &answer.body["duplicate"]), (&json!(CHAT), &json!(false)));
+        let answer = post(&app, &body).await;
+        assert_eq!((answer.status.as_u16(), &answer.body["duplicate"]), (202, &json!(false)));
         assert!(answer.body.get("reply").is_none() && answer.body.get("revision").is_none());
         ids.push(answer.body["messageId"].as_str().unwrap().to_owned());
+        app.idle().await;
     }
-    assert_ne!(ids[0], ids[1]);
-    app.idle().await;
     let history = app.history(CHAT).await;
-    let said: Vec<_> = history.iter().filter(|message| message["role"] == "user").collect();
-    assert_eq!(said.len(), 2);
-    assert!(said.iter().all(|message| ids.iter().any(|id| message["id"] == id.as_str())));
-    assert!(said.iter().all(|message| message["metadata"]["ts"] == NOW * 1000));
+    let said = history.iter().filter(|message| message["role"] == "user");
+    assert!(said.clone().skip(1).all(|message| message["metadata"]["ts"] == now), "{history:#?}");
+    let said: BTreeSet<&str> = said.map(|message| message["id"].as_str().unwrap()).collect();
+    assert_eq!((said.len(), said), (3, ids.iter().map(String::as_str).collect()));
     app.finish().await;
 }
 
@@ -213,11 +206,8 @@ async fn commands_and_the_reset_route_act_without_a_turn() {
         .await;
     let help = json!({"userId": "ada", "text": "/help", "messageId": "m2", "ts": NOW * 1000 + 60_000});
     let answer = post_and_wait(&app, PATH, APP_KEY, &help).await;
-    assert_eq!(answer.status, 200);
-    assert_eq!(
-        (&answer.body["reply"]["id"], &answer.body["reply"]["metadata"]["kind"]),
-        (&json!("m2/notice"), &json!("notice"))
-    );
+    assert_eq!((answer.status.as_u16(), &answer.body["reply"]["id"]), (200, &json!("m2/notice")));
+    assert_eq!(answer.body["reply"]["metadata"]["kind"], "notice");
     assert_eq!(app.context(CHAT).await.len(), 2);
 
     app.clock().advance(Duration::from_mins(2));
@@ -227,26 +217,27 @@ async fn commands_and_the_reset_route_act_without_a_turn() {
     let boundary = format!("{}/boundary", answer.body["messageId"].as_str().unwrap());
     assert_eq!(app.context(CHAT).await, [Value::Null; 0]);
     let history = app.history(CHAT).await;
-    let listed = history.iter().find(|message| message["id"] == *boundary).unwrap();
-    assert_eq!(
-        (&listed["metadata"]["kind"], &listed["metadata"]["userId"]),
-        (&json!("boundary"), &json!("app"))
-    );
+    let listed = &history.iter().find(|message| message["id"] == *boundary).unwrap()["metadata"];
+    assert_eq!([&listed["kind"], &listed["userId"]], ["boundary", "app"]);
 
     app.clock().advance(Duration::from_mins(2));
     let new = json!({"userId": "ada", "text": "/NEW@annals who am I?", "messageId": "m3"});
     let answer = post_and_wait(&app, PATH, APP_KEY, &new).await;
     assert_eq!(answer.reply_text(), "You said: who am I?");
-    assert_eq!(
-        app.context_lines(CHAT).await,
-        ["m3 user: who am I?", "m3/reply assistant: You said: who am I?"]
-    );
+    let session = ["m3 user: who am I?", "m3/reply assistant: You said: who am I?"];
+    assert_eq!(app.context_lines(CHAT).await, session);
 
     app.clock().advance(Duration::from_mins(2));
     let answer = app.post(&reset, APP_KEY, &json!({"userId": "ada"})).await;
     assert_eq!(answer.status, 202);
     assert_eq!(app.context(CHAT).await, [Value::Null; 0]);
     assert_eq!(app.history(CHAT).await.iter().filter(|m| m["metadata"]["kind"] == "boundary").count(), 3);
+
+    // A command in the name of the key makes no group.
+    post_and_wait(&app, &chat_path("c1", "compact"), APP_KEY, &json!({})).await;
+    let memory = json!({"userId": "ada", "messageId": "m4", "text": "/memory"});
+    let listed = post_and_wait(&app, PATH, APP_KEY, &memory).await;
+    assert_eq!(listed.reply_text(), "I remember nothing about you yet.");
     app.finish().await;
 }
 
@@ -303,125 +294,8 @@ async fn parts_come_back_as_they_came() {
         let text = response.text().await.unwrap();
         assert!(text.contains(&format!("\"parts\":{PARTS}")), "{path}: {text}");
     }
-    app.finish().await;
-}
 
-#[tokio::test]
-async fn ids_of_any_kind_are_apart_and_come_back() {
-    let app = TestApp::builder().start().await;
-    let long = ["x".repeat(512), "é".repeat(256), ":".repeat(512), "%".repeat(512), "🌱".repeat(128)];
-    let short = [
-        ":",
-        "%",
-        "%3A",
-        "a:b",
-        "a%3Ab",
-        "a%253Ab",
-        "#",
-        "?",
-        "&",
-        "/",
-        "a/b",
-        "a//b",
-        "a b",
-        " ",
-        "  ",
-        "+",
-        "🌱",
-        "http:chat:other:c1",
-        "telegram:chat:42",
-        "messages",
-        "\\",
-        "\"",
-        "'",
-        "é",
-        "e\u{301}",
-        "...",
-        "null",
-    ];
-    let chats: Vec<&str> = short.into_iter().chain(long.iter().map(String::as_str)).collect();
-    let post = async |chat: &str, body: Value| app.post(&chat_path(chat, "messages"), APP_KEY, &body).await;
-    let bodies = chats
-        .iter()
-        .map(|chat| post(chat, json!({"userId": "a:b%", "text": format!("to {chat}"), "messageId": "m1"})));
-    let answers = join_all(bodies).await;
-    app.idle().await;
-    let mut keys = std::collections::BTreeSet::new();
-    for (chat, answer) in chats.iter().zip(answers) {
-        assert_eq!(answer.status, 202, "{chat}: {}", answer.body);
-        let key = answer.body["chatKey"].as_str().unwrap().to_owned();
-        let history = app.history(&key).await;
-        assert_eq!(
-            lines(&history),
-            [format!("m1 user: to {chat}"), format!("m1/reply assistant: to {chat}")]
-        );
-        let metadata = &history[0]["metadata"];
-        assert_eq!((&metadata["chatId"], &metadata["chatKey"]), (&json!(chat), &json!(key)));
-        keys.insert(key);
-    }
-    assert_eq!(keys.len(), chats.len());
-
-    let longest = "m".repeat(256);
-    let ids = [
-        "7",
-        "07",
-        "00000000000000000007",
-        "~00000000000000000007",
-        "~7",
-        "-7",
-        "7.0",
-        "a#b",
-        "a%23b",
-        "#",
-        "%",
-        " ",
-        "!head",
-        "!id#m1",
-        "m1@1",
-        "m1/reply",
-        "m1#4reply",
-        "🌱",
-        "é",
-        "e\u{301}",
-        "\"",
-        "\\",
-        "18446744073709551616",
-        &longest,
-    ];
-    for id in ids {
-        let answer =
-            post("ids", json!({"userId": "ada", "text": format!("by {id}"), "messageId": id, "ts": 5})).await;
-        assert_eq!((answer.status.as_u16(), &answer.body["messageId"]), (202, &json!(id)));
-        assert_eq!(answer.body["duplicate"], false, "{id}");
-        let again =
-            post("ids", json!({"userId": "ada", "text": format!("by {id}"), "messageId": id, "ts": 6})).await;
-        assert_eq!(again.body["duplicate"], true, "{id}");
-    }
-    app.idle().await;
-    let history = app.history("http:chat:app:ids").await;
-    for id in ids {
-        let found: Vec<_> = history.iter().filter(|m| m["id"] == *id && m["role"] == "user").collect();
-        assert_eq!(found.iter().map(|m| text_of(m)).collect::<Vec<_>>(), [format!("by {id}")]);
-    }
-    assert_answered_once(&app.records("http:chat:app:ids").await);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_command_in_the_name_of_the_key_makes_no_group() {
-    let app = TestApp::start().await;
-    let said = |id: &str, text: &str| json!({"userId": "ada", "messageId": id, "text": text});
-    post_and_wait(&app, PATH, APP_KEY, &said("1", "hello")).await;
-    post_and_wait(&app, &chat_path("c1", "compact"), APP_KEY, &json!({})).await;
-    let listed = post_and_wait(&app, PATH, APP_KEY, &said("2", "/memory")).await;
-    assert_eq!(listed.reply_text(), "I remember nothing about you yet.");
-    app.finish().await;
-}
-
-/// The AI SDK refuses a list of messages with such a part.
-#[tokio::test]
-async fn a_part_without_its_content_is_refused() {
-    let app = TestApp::start().await;
+    // The AI SDK refuses a list of messages with a part that lacks its content.
     for (part, field) in [
         (json!({"type": "text"}), "text"),
         (json!({"type": "text", "text": 7}), "text"),
@@ -430,11 +304,64 @@ async fn a_part_without_its_content_is_refused() {
         (json!({"type": "file", "mediaType": "image/png"}), "url"),
     ] {
         let parts = json!([{"type": "text", "text": "here"}, part]);
-        let refused = post(&app, &json!({"userId": "ada", "messageId": "m1", "parts": parts})).await;
+        let refused = post(&app, &json!({"userId": "ada", "messageId": "m2", "parts": parts})).await;
         refused.assert_problem(400, "bad-message");
         assert!(refused.body["detail"].as_str().unwrap().contains(field), "{}", refused.body);
     }
-    assert!(app.records("http:chat:app:c1").await.is_empty());
+    assert_eq!(app.records(CHAT).await.len(), 2);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn ids_of_any_kind_are_apart_and_come_back() {
+    let app = TestApp::builder().start().await;
+    let long = ["x".repeat(512), "é".repeat(256), ":".repeat(512), "%".repeat(512), "🌱".repeat(128)];
+    let keys = ["http:chat:other:c1", "telegram:chat:42"];
+    let short = [
+        ":", "%", "%3A", "a:b", "a%3Ab", "a%253Ab", "#", "?", "&", "/", "a/b", "a//b", "a b", " ", "  ", "+",
+        "🌱", "messages", "\\", "\"", "'", "é", "e\u{301}", "...", "null",
+    ];
+    let long = long.iter().map(String::as_str);
+    let chats: Vec<&str> = short.into_iter().chain(keys).chain(long).collect();
+    let post = async |chat: &str, body: Value| app.post(&chat_path(chat, "messages"), APP_KEY, &body).await;
+    let body = |chat: &str| json!({"userId": "a:b%", "text": format!("to {chat}"), "messageId": "m1"});
+    let answers = join_all(chats.iter().map(|chat| post(chat, body(chat)))).await;
+    app.idle().await;
+    let mut keys = BTreeSet::new();
+    for (chat, answer) in chats.iter().zip(answers) {
+        assert_eq!(answer.status, 202, "{chat}: {}", answer.body);
+        let key = answer.body["chatKey"].as_str().unwrap().to_owned();
+        let history = app.history(&key).await;
+        let said = [format!("m1 user: to {chat}"), format!("m1/reply assistant: to {chat}")];
+        assert_eq!(lines(&history), said);
+        let metadata = &history[0]["metadata"];
+        assert_eq!((&metadata["chatId"], &metadata["chatKey"]), (&json!(chat), &json!(key)));
+        keys.insert(key);
+    }
+    assert_eq!(keys.len(), chats.len());
+
+    let longest = "m".repeat(256);
+    let numbers = ["00000000000000000007", "~00000000000000000007", "18446744073709551616"];
+    let short = [
+        "7", "07", "~7", "-7", "7.0", "a#b", "a%23b", "#", "%", " ", "!head", "!id#m1", "m1@1", "m1/reply",
+        "🌱", "é", "e\u{301}", "\"", "\\",
+    ];
+    let ids = || short.into_iter().chain(numbers).chain(["m1#4reply", &longest]);
+    for id in ids() {
+        for (ts, is_duplicate) in [(5, false), (6, true)] {
+            let body = json!({"userId": "ada", "text": format!("by {id}"), "messageId": id, "ts": ts});
+            let answer = post("ids", body).await;
+            assert_eq!((answer.status.as_u16(), &answer.body["messageId"]), (202, &json!(id)));
+            assert_eq!(answer.body["duplicate"], is_duplicate, "{id}");
+        }
+    }
+    app.idle().await;
+    let history = app.history("http:chat:app:ids").await;
+    for id in ids() {
+        let found: Vec<_> = history.iter().filter(|m| m["id"] == *id && m["role"] == "user").collect();
+        assert_eq!(found.iter().map(|m| text_of(m)).collect::<Vec<_>>(), [format!("by {id}")]);
+    }
+    assert_answered_once(&app.records("http:chat:app:ids").await);
     app.finish().await;
 }
 
