@@ -41,7 +41,7 @@ impl Path {
     fn new(
         settings: &'static [(&'static str, &'static str)],
         act: Act,
-        prepare: impl AsyncFn(&World),
+        prepare: impl AsyncFnOnce(&World),
     ) -> Self {
         block_on(async {
             let world = World::with(settings).await;
