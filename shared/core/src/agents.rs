@@ -71,13 +71,6 @@ pub struct Said<'a> {
     pub window: Option<&'a ChatKey>,
 }
 
-impl From<String> for Agents {
-    /// Returns the default agent alone.
-    fn from(default: String) -> Self {
-        Self::only(default)
-    }
-}
-
 impl Agents {
     /// Returns the default agent alone.
     pub fn only(default: String) -> Self {

@@ -280,34 +280,18 @@ pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Rec
 /// Returns the replies in `records` that have to continue, in order: all their requests are answered, or a run broke
 /// off.
 pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
-    let mut forms: HashMap<SortKey, &Record> = HashMap::new();
-    let mut verdicts: HashMap<SortKey, Vec<String>> = HashMap::new();
+    let mut hanging: HashMap<SortKey, Vec<&Record>> = HashMap::new();
     for record in records.iter().filter(|record| record.key.hangs_on_reply()) {
-        let base = record.key.base();
-        if let Some(verdict) = Verdict::of(record) {
-            verdicts.entry(base).or_default().push(verdict.id);
-        } else if record.kind() == Kind::Revision {
-            let newest = forms.entry(base).or_insert(record);
-            if record.revision() > newest.revision() {
-                *newest = record;
-            }
-        }
+        hanging.entry(record.key.base()).or_default().push(record);
     }
-    if forms.is_empty() && verdicts.is_empty() {
-        return Vec::new();
-    }
-    let replies = records.iter().filter(|record| record.kind() == Kind::Normal && record.key.is_reply());
     let goes_on = |reply: &&Record| {
-        let base = reply.key.base();
-        let newest = forms.get(&base).copied().unwrap_or(reply);
-        let asked = requests(&newest.message);
-        let mut open = asked.iter().filter(|request| request.is_open).peekable();
-        if open.peek().is_none() {
-            return newest.revision() > 0 && is_unfinished(&newest.message);
-        }
-        let said = verdicts.get(&base);
-        open.all(|request| said.is_some_and(|said| said.contains(&request.id)))
+        let Some(own) = hanging.get(&reply.key.base()) else { return false };
+        let forms = own.iter().copied().filter(|record| record.kind() == Kind::Revision);
+        let newest = forms.max_by_key(|record| record.revision()).unwrap_or(reply);
+        let verdicts: Vec<Verdict> = own.iter().copied().filter_map(Verdict::of).collect();
+        is_answered(&newest.message, &verdicts) || (newest.revision() > 0 && is_unfinished(&newest.message))
     };
+    let replies = records.iter().filter(|record| record.kind() == Kind::Normal && record.key.is_reply());
     replies.filter(goes_on).map(|reply| reply.key.clone()).collect()
 }
 

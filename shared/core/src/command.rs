@@ -66,7 +66,6 @@ pub enum Command {
     },
 }
 
-/// Step of `/remind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemindStep {
     /// `/remind`: lists what is to come.
@@ -91,7 +90,6 @@ impl RemindStep {
     }
 }
 
-/// Step of `/link`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkStep {
     /// `/link`: asks for a code, or for the person who entered it.

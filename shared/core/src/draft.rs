@@ -54,7 +54,6 @@ pub struct Draft {
     pub is_unaddressed: bool,
     /// True if it is the text that came with a boundary of the same id, and so directly follows it.
     pub opens_session: bool,
-    /// See [`Record::person`].
     pub person: Option<String>,
     /// The secret with which the platform lets this message be answered.
     pub reply_token: Option<ReplyToken>,
@@ -74,13 +73,9 @@ pub enum Asks {
 /// The chat and the sender that a [`Draft`] comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// See [`Draft::chat`].
     pub chat: ChatKey,
-    /// See [`Draft::channel`].
     pub channel: Channel,
-    /// See [`Draft::chat_id`].
     pub chat_id: String,
-    /// See [`Draft::user_id`].
     pub user_id: String,
 }
 

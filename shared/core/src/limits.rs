@@ -8,7 +8,6 @@ use crate::chat_key::ChatKey;
 use crate::person::canonical;
 use crate::settings::{ConfigError, Env, Setting};
 
-/// `LIMITS`
 pub const LIMITS: Setting = Setting::optional(
     "LIMITS",
     "comma-separated `who=amount`. Who: `person`, `chat` or `key` (each one), or one by name (`person:telegram-42`, \
@@ -29,7 +28,6 @@ pub enum Scope {
     Key,
 }
 
-/// An amount of usage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// Tokens, read and written.
@@ -126,7 +124,6 @@ struct Entry {
     limit: Amount,
 }
 
-/// The limits of `LIMITS`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits(Vec<Entry>);
 

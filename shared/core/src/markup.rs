@@ -32,7 +32,6 @@ use serde_json::Value;
 use crate::message::UiMessage;
 use crate::visible::is_hidden;
 
-/// Names of all elements.
 const NAMES: &str = "message event reply notes summary conversation focus tool_call tool_result time";
 
 /// Names of the control tokens in the chat templates of open models, which servers may read in any text. Tokens such as
@@ -58,7 +57,6 @@ elements.";
 /// Start of a summary, so that it is not taken for a message.
 const SUMMARY_HEADING: &str = "Summary of the conversation so far:";
 
-/// Sender of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// Id of ASCII letters and digits. Empty if only one person is speaking.

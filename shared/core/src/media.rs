@@ -246,7 +246,6 @@ pub fn note(text: String) -> Part {
     Part::text_of(text, (NOTE, &serde_json::json!({"note": true})))
 }
 
-/// Returns true if `part` is a [`note()`].
 pub fn is_note(part: &Part) -> bool {
     provider(part, NOTE).and_then(|own| own.get("note")) == Some(&Value::Bool(true))
 }

@@ -304,9 +304,7 @@ impl<'de> Deserialize<'de> for Part {
 /// Typed view of a [`Part`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PartView<'a> {
-    /// `text`
     Text(&'a str),
-    /// `reasoning`
     Reasoning(&'a str),
     /// `file`, and AI SDK 7's `reasoning-file`
     File {
@@ -338,9 +336,10 @@ pub enum PartView<'a> {
         output: Option<&'a Value>,
         error: Option<&'a str>,
     },
-    /// `data-<name>`
-    Data { name: &'a str, data: Option<&'a Value> },
-    /// `step-start`
+    Data {
+        name: &'a str,
+        data: Option<&'a Value>,
+    },
     StepStart,
     /// A type of a later version, or a known type without its required fields.
     Unknown,
@@ -374,7 +373,6 @@ fn null_as_empty<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Me
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A call of a tool by a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
     /// The provider's id, which joins it to its result.

@@ -38,7 +38,6 @@ pub struct FromPlatform {
     /// The sender's language, as the platform names it, such as `zh-hans`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
-    /// True if the sender is a bot.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sender_is_bot: bool,
     /// Name under which somebody wrote on behalf of a channel.
@@ -71,7 +70,6 @@ pub struct FromPlatform {
 #[serde(rename_all = "camelCase")]
 pub enum Notice {
     NoAnswer,
-    /// A `/compact` failed.
     NotCompacted,
     /// Confirmation of a `/stop` that ended something.
     Stopped,
@@ -95,7 +93,6 @@ pub struct Forward {
     pub date: Option<Timestamp>,
 }
 
-/// A link in a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Link {
     pub text: String,
@@ -175,7 +172,6 @@ impl Metadata {
         self.chat_type().is_some_and(ChatType::is_group)
     }
 
-    /// Returns true if the message was forwarded.
     pub fn is_forwarded(&self) -> bool {
         self.0.contains_key("forward")
     }
@@ -216,7 +212,6 @@ impl Metadata {
         TimeZone::named(self.text("timeZone")?)
     }
 
-    /// Sets [`Metadata::time_zone`].
     pub fn set_time_zone(&mut self, zone: TimeZone) {
         self.set("timeZone", zone.name());
     }
@@ -264,7 +259,6 @@ impl Metadata {
         self.text("replacesFrom")?.parse().ok()
     }
 
-    /// Sets [`Metadata::replaces_from`].
     pub fn set_replaces_from(&mut self, key: &SortKey) {
         self.set("replacesFrom", key.as_str());
     }
@@ -306,7 +300,6 @@ impl Metadata {
         }
     }
 
-    /// Removes [`Metadata::cause`].
     pub(crate) fn remove_cause(&mut self) {
         self.0.remove("cause");
     }
@@ -316,7 +309,6 @@ impl Metadata {
         self.parsed("notice")
     }
 
-    /// Sets [`Metadata::notice`].
     pub fn set_notice(&mut self, notice: Notice) {
         self.set("notice", json!(notice));
     }
@@ -349,7 +341,6 @@ impl Metadata {
         Self(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 
-    /// Replaces the author by that of `other`.
     pub(crate) fn copy_author_of(&mut self, other: &Self) {
         for name in ["userId", "actorKey", "senderName"] {
             match other.0.get(name) {

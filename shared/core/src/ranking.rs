@@ -25,12 +25,10 @@ const NEAR_A_BETTER: f32 = 0.25;
 /// unless no text has a word of it.
 const ABOUT: char = '~';
 
-/// A text to index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Text<'a> {
     pub text: &'a str,
     pub sender: Option<&'a str>,
-    /// Its time.
     pub at: Option<Timestamp>,
 }
 
@@ -74,7 +72,6 @@ impl Posting {
 }
 
 impl Index {
-    /// Indexes `texts`.
     pub fn of<'a>(texts: impl IntoIterator<Item = Text<'a>>) -> Self {
         let mut lengths = Vec::new();
         let mut postings: HashMap<u32, Vec<Posting>> = HashMap::new();

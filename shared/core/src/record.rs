@@ -103,18 +103,14 @@ pub enum Details {
     Summary(Source),
 }
 
-/// The attributes of what is said by a person, or reported by a platform.
+/// The attributes of what is said by a person, or reported by a platform: see [`Draft`](crate::draft::Draft).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
     /// Number of this form of the message: 0 for the first, then 1, 2, …
     pub revision: u32,
-    /// See [`Draft::form_ts`](crate::draft::Draft::form_ts).
     pub form_ts: Option<Timestamp>,
-    /// See [`Draft::album`](crate::draft::Draft::album).
     pub album: Option<String>,
-    /// True if it asks for an answer.
     pub asks: bool,
-    /// See [`Draft::reply_token`](crate::draft::Draft::reply_token).
     pub reply_token: Option<ReplyToken>,
 }
 
@@ -134,23 +130,14 @@ pub struct Answer {
 /// The attributes of all kinds of [`Details`], as they are stored: on most records, most are absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
-    /// See [`Draft::form_ts`](crate::draft::Draft::form_ts).
     pub form_ts: Option<Timestamp>,
-    /// See [`Said::revision`] and [`Answer::revision`].
     pub revision: u32,
-    /// See [`Draft::album`](crate::draft::Draft::album).
     pub album: Option<String>,
-    /// See [`Said::asks`].
     pub asks: bool,
-    /// See [`Answer::covers`].
     pub covers: Vec<SortKey>,
-    /// See [`Answer::delivery_failure`].
     pub delivery_failure: Option<DeliveryFailure>,
-    /// See [`Answer::trace`].
     pub trace: Option<Trace>,
-    /// On summaries: the messages that it replaces.
     pub source: Option<Source>,
-    /// See [`Draft::reply_token`](crate::draft::Draft::reply_token).
     pub reply_token: Option<ReplyToken>,
 }
 
@@ -245,7 +232,6 @@ impl Record {
         self.details.said()?.album.as_deref()
     }
 
-    /// Returns true if it asks for an answer.
     pub fn asks(&self) -> bool {
         self.details.said().is_some_and(|said| said.asks)
     }
@@ -284,7 +270,6 @@ impl Record {
         self.details.answer().map_or(&[], |answer| &answer.covers)
     }
 
-    /// Returns the reason why a reply was not delivered.
     pub fn delivery_failure(&self) -> Option<&DeliveryFailure> {
         self.details.answer()?.delivery_failure.as_ref()
     }
@@ -294,7 +279,6 @@ impl Record {
         self.details.answer()?.trace.as_ref()
     }
 
-    /// Returns the messages that a summary replaces.
     pub fn source(&self) -> Option<&Source> {
         match &self.details {
             Details::Summary(source) => Some(source),

@@ -48,7 +48,6 @@ pub const LATE_AFTER: Duration = Duration::from_mins(5);
 /// Number of dates of a pattern whose distances are checked: a pattern of two fields repeats itself within them.
 const DATES_CHECKED: usize = 300;
 
-/// A schedule of a chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Schedule {

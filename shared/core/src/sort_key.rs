@@ -215,7 +215,7 @@ impl SortKey {
 
     /// Returns true if this belongs to a reply: a form of it, or an answer to its requests.
     pub fn hangs_on_reply(&self) -> bool {
-        self.0[14..].split_once('#').is_some_and(|(_, suffix)| suffix.starts_with("4reply-"))
+        self.suffix().starts_with("4reply-")
     }
 
     /// Returns the key of the summary whose newest counted message, or reply, this is.
@@ -237,8 +237,12 @@ impl SortKey {
 
     /// Returns true for the key of a later form of a message or a reply.
     pub fn is_later_form(&self) -> bool {
-        let suffix = self.0[14..].split_once('#').map_or("", |(_, suffix)| suffix);
-        suffix.starts_with("2revision-") || suffix.starts_with("4reply-revision-")
+        self.suffix().starts_with("2revision-") || self.suffix().starts_with("4reply-revision-")
+    }
+
+    /// Returns the part after the base; empty for that of the message itself.
+    fn suffix(&self) -> &str {
+        self.0[14..].split_once('#').map_or("", |(_, suffix)| suffix)
     }
 
     pub fn ts(&self) -> Timestamp {

@@ -38,14 +38,13 @@ use crate::names::listed;
 use crate::record::Channel;
 use crate::time_zone::TimeZone;
 
-/// The texts of one language.
+/// The texts of one language. [`en`] shows what each says; only what it does not show is documented here.
 pub trait Texts: Debug + Sync {
     /// Returns the locales of Discord whose people read these texts; none for those that everybody else reads.
     fn discord_locales(&self) -> &'static [&'static str];
 
     /// Returns the syntax and the description of a command. The description has at most 100 characters.
     fn command(&self, name: CommandName) -> (&'static str, &'static str);
-    /// Introduces the list of commands, which follows.
     fn commands(&self) -> &'static str;
     /// Separates the syntax of a command from its description.
     fn colon(&self) -> &'static str;
@@ -53,7 +52,6 @@ pub trait Texts: Debug + Sync {
     fn comma(&self) -> &'static str;
     /// Ends a sentence that another one follows.
     fn full_stop(&self) -> &'static str;
-    /// Greets a person who opens the bot.
     fn welcome(&self) -> &'static str;
     /// Describes an option of a command of Discord, in at most 100 characters.
     fn option(&self, option: CommandOption) -> &'static str;
@@ -61,59 +59,39 @@ pub trait Texts: Debug + Sync {
     fn ask(&self) -> &'static str;
     /// Names the entry in Discord's menu of a message, in at most 32 characters.
     fn answer_this(&self) -> &'static str;
-    /// Says that a command is not known.
     fn unknown_command(&self) -> &'static str;
-    /// Says that a command or a button did not work.
     fn did_not_work(&self) -> &'static str;
-    /// Says that a person may not use the bot here.
     fn not_allowed(&self) -> &'static str;
 
-    /// Confirms `/new`.
     fn new_conversation(&self) -> &'static str;
-    /// Confirms `/reset`.
     fn started_over(&self) -> &'static str;
-    /// Confirms `/stop`.
     fn stopped(&self) -> &'static str;
-    /// Says that there was nothing to stop.
     fn nothing_to_stop(&self) -> &'static str;
     /// Says how many messages a `/compact` counted in a summary, and how many of the last ones stay.
     fn compacted(&self, counted: u32, kept: usize) -> String;
 
-    /// Says that the model gave no answer.
     fn no_answer(&self) -> &'static str;
-    /// Says that a `/compact` failed.
     fn not_compacted(&self) -> &'static str;
-    /// Says that the model gave no answer after it had called tools.
     fn unfinished(&self) -> &'static str;
-    /// Says that a reply was stopped before its first word.
     fn stopped_unanswered(&self) -> &'static str;
     /// Says, as the last line of a reply, that it was stopped there.
     fn stopped_here(&self) -> &'static str;
 
-    /// Says that an answer takes longer than its client may wait.
     fn still_answering(&self) -> &'static str;
-    /// Says that an answer that is being shown is not the one that was stored.
     fn answered_anew(&self) -> &'static str;
-    /// Says that the chat whose answer is waited for was forgotten.
     fn chat_forgotten(&self) -> &'static str;
 
-    /// Says that an operator answers in a chat from now on.
     fn taken_over(&self) -> &'static str;
-    /// Says that the bot answers in a chat again.
     fn handed_back(&self) -> &'static str;
 
     fn reminder(&self, text: &str) -> String;
     /// Confirms a reminder, which next comes at `date`; `repeats` is the cron pattern of one that comes again.
     fn reminder_set(&self, text: &str, date: &str, repeats: Option<&str>, id: &str) -> String;
-    /// Lists what is to come, one a line.
     fn reminders(&self, list: &str) -> String;
     fn no_reminders(&self) -> &'static str;
-    /// Says that a reminder will not come.
     fn reminder_cancelled(&self, id: &str) -> String;
-    /// Says how `/remind` is used.
     fn how_to_remind(&self) -> &'static str;
     fn date_is_past(&self) -> &'static str;
-    /// Says that a chat has as many reminders as it may.
     fn too_many_reminders(&self, most: usize) -> String;
     /// Returns the text of a schedule that is sent late; `date` is when it was due.
     fn late_text(&self, text: &str, date: &str) -> String;
@@ -131,7 +109,6 @@ pub trait Texts: Debug + Sync {
     fn may_i_call(&self, tool: &str) -> String;
     /// Says that this many characters of an argument are left out. Not longer than in English.
     fn characters_left_out(&self, count: usize) -> String;
-    /// Says that only an administrator can approve a call.
     fn admins_must_approve(&self) -> &'static str;
     /// Says how to answer the one request, or if `numbered` one of several.
     fn how_to_answer(&self, numbered: bool) -> &'static str;
@@ -139,14 +116,10 @@ pub trait Texts: Debug + Sync {
     fn button(&self, approved: bool) -> &'static str;
     /// Confirms that a call is approved or denied, now or `already`.
     fn verdict(&self, tool: &str, approved: bool, already: bool) -> String;
-    /// Says that an approval is recorded, and that this many more askers must approve.
     fn approval_recorded(&self, tool: &str, missing: usize) -> String;
-    /// Says that a person may not answer a request.
     fn not_yours(&self) -> &'static str;
-    /// Says that only an administrator may answer a request.
     fn admins_only(&self) -> &'static str;
     fn nothing_to_approve(&self) -> &'static str;
-    /// Says that a request is not open any more.
     fn request_is_over(&self) -> &'static str;
     /// Asks which request is meant, by number; `list` has one a line.
     fn which_number(&self, list: &str) -> String;
@@ -158,13 +131,10 @@ pub trait Texts: Debug + Sync {
     /// Introduces a list of entries of memory.
     fn remembered(&self, of: Whose) -> &'static str;
     fn nothing_remembered(&self, of: Whose) -> &'static str;
-    /// Says that no entry has this number or a lower one.
     fn nothing_up_to(&self, number: u32) -> String;
     fn entry(&self, entry: &EntryDescription<'_>) -> String;
-    /// Says how to list the entries up to this number.
     fn older_entries(&self, number: u32) -> String;
     fn how_to_forget(&self) -> &'static str;
-    /// Introduces a list of the agent's own changes.
     fn own_changes(&self) -> &'static str;
     /// Describes a change of an entry that the agent made or, if `forgotten`, its deletion.
     fn own_change(&self, forgotten: bool, text: &str) -> String;
@@ -172,14 +142,10 @@ pub trait Texts: Debug + Sync {
     fn which_to_forget(&self) -> &'static str;
     fn which_to_undo(&self) -> &'static str;
     fn memory_is_off(&self) -> &'static str;
-    /// Says that a chat has no memory.
     fn no_memory_here(&self) -> &'static str;
-    /// Confirms that an entry has its earlier text again.
     fn undone(&self, number: u32, text: &str) -> String;
-    /// Says that an entry has no change to undo.
     fn nothing_to_undo(&self, number: u32) -> String;
     fn forgotten(&self, number: u32) -> String;
-    /// Says that no entry has this number.
     fn no_such_entry(&self, number: u32) -> String;
 
     /// Says what was spent since midnight, in the conversation or by the person.
@@ -190,53 +156,33 @@ pub trait Texts: Debug + Sync {
     fn limit_reached(&self, quota: &Quota, until: &str) -> String;
     /// Says, in a reply, how much is used of a limit that is near.
     fn limit_near(&self, quota: &Quota) -> String;
-    /// Says how much is left of a limit.
     fn limit_left(&self, quota: &Quota) -> String;
-    /// Says that only this many messages are counted.
     fn spending_is_cut(&self, messages: usize) -> String;
 
     /// Says which time zone a person has: one of their own, or `TIME_ZONE`.
     fn time_zone(&self, zone: TimeZone, is_own: bool) -> String;
-    /// Confirms `/timezone`.
     fn time_zone_set(&self, zone: TimeZone) -> String;
-    /// Says that no time zone has the name that was typed, and which one has a similar name.
     fn no_such_time_zone(&self, similar: Option<TimeZone>) -> String;
-    /// Says which time zone a chat has that is not one person's.
     fn time_zone_of_all(&self, zone: TimeZone) -> String;
 
-    /// Says that `/link` needs a direct chat.
     fn link_not_here(&self) -> &'static str;
     fn links_are_off(&self) -> &'static str;
-    /// Gives a person the code for their other channel.
     fn link_code(&self, code: &str) -> String;
-    /// Says that a code is not valid.
     fn wrong_code(&self) -> &'static str;
-    /// Says that too many codes were wrong.
     fn too_many_wrong_codes(&self) -> &'static str;
-    /// Says that a code was made for the other channel.
     fn own_code(&self) -> &'static str;
-    /// Says whose code it is, and asks for a confirmation.
     fn code_of(&self, first: &str) -> String;
-    /// Says that the other side confirms next.
     fn confirm_there(&self, first: &str) -> String;
-    /// Says who entered the code, and asks for a confirmation.
     fn code_entered(&self, second: &str) -> String;
     /// Describes one side of a link: its identity, its channel, and the name that it has there.
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String;
-    /// Says that nothing waits for a confirmation.
     fn nothing_to_confirm(&self) -> &'static str;
-    /// Says that nobody has entered the code and confirmed.
     fn nobody_entered_code(&self) -> &'static str;
-    /// Confirms `/link no`.
     fn link_cancelled(&self) -> &'static str;
     fn linked(&self) -> &'static str;
-    /// Says that a person would have too many identities.
     fn too_many_identities(&self, most: usize) -> String;
-    /// Confirms `/unlink`.
     fn unlinked(&self) -> &'static str;
-    /// Says that a channel has no link.
     fn not_linked(&self) -> &'static str;
-    /// Says that an operator made the link.
     fn linked_by_operator(&self) -> &'static str;
 
     /// Returns what `annals chat` says at this place.
@@ -250,7 +196,6 @@ pub trait Texts: Debug + Sync {
     /// Says that a call waits, and how to decide in a shell.
     fn call_waits(&self, tool: &str, id: &str) -> String;
     fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String;
-    /// Names the room of a conversation elsewhere, and the person.
     fn in_room(&self, room: &str, person: &str) -> String;
 }
 
@@ -262,13 +207,9 @@ listed! {
         Welcome,
         /// In place of the model's name, if another program answers.
         OtherProgram,
-        /// While earlier messages are answered.
         EarlierMessages,
-        /// While a reply is waited for.
         Waiting,
-        /// While a summary is made.
         SummingUp,
-        /// While the model reasons.
         Thinking,
         /// Before a summary.
         SummedUp,
@@ -278,11 +219,9 @@ listed! {
         BrokeOff,
         /// After the reason of a failure, before the next try.
         OnceMore,
-        /// When the program has ended.
         Reconnecting,
         /// After the reason why a reply is not waited for.
         AnsweredLater,
-        /// When a person does not wait for a reply.
         NotWaiting,
         /// After the list of commands: how to type.
         HowToType,
@@ -290,33 +229,24 @@ listed! {
         HowToDecide,
         /// When a call is not asked about, since something was typed before.
         TypedAhead,
-        /// When a call is not decided.
         Undecided,
     }
 }
 
-/// An option of a command of Discord.
+/// An option of a command of Discord: [`en`] shows what each is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOption {
-    /// The question of `/ask`.
     Prompt,
-    /// The file of `/ask`.
     File,
-    /// The first message after `/new`.
     FirstMessage,
-    /// The subject of a summary.
     Focus,
-    /// Undo instead of list.
     Undo,
     Number,
-    /// A number in the list of `/memory`.
     EntryNumber,
     Which,
     Reason,
-    /// The code or the confirmation of a link.
     Code,
     TimeZone,
-    /// The date and the text of a reminder.
     Reminder,
 }
 

@@ -28,7 +28,6 @@ const QUARTER_MILLIS: i64 = 15 * 60 * 1000;
 const SAMPLE_TIME: &str = "Wednesday 2026-11-25 22:25 +05:45";
 const SAMPLE_ZONE: &str = "America/Argentina/ComodRivadavia";
 
-/// The marks of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimeMarks {
     of_messages: Vec<Option<String>>,
@@ -106,12 +105,10 @@ fn current(local: &str, zone: &str) -> String {
     ))
 }
 
-/// The local time of a zone.
 #[derive(Clone, Debug)]
 pub struct LocalTime(tz::TimeZone);
 
 impl LocalTime {
-    /// Returns that of `zone`.
     pub fn of(zone: TimeZone) -> Self {
         Self(zone.rules())
     }

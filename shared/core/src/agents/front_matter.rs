@@ -24,7 +24,6 @@ pub(super) struct Field {
     pub(super) value: Value,
 }
 
-/// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// A text, maybe empty.

@@ -57,7 +57,6 @@ pub struct Profile {
     pub rounds: Option<u32>,
     /// `language`: the language of the bot's own texts.
     pub language: Option<Language>,
-    /// The skills, by name.
     pub skills: Vec<Skill>,
 }
 

@@ -43,7 +43,6 @@ pub enum Why {
 pub struct Rules {
     /// `KEEP_RECENT`: number of user and assistant messages that stay verbatim, including unanswered ones.
     pub keep_recent: usize,
-    /// Maximum tokens of a summary.
     pub summary_tokens: u32,
     /// Maximum tokens of messages in one request for a summary.
     pub source_tokens: u32,

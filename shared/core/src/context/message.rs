@@ -9,7 +9,6 @@ use crate::record::{Kind, Record};
 use crate::sender;
 use crate::sort_key::{SortKey, Timestamp};
 
-/// A message with all its forms.
 #[derive(Debug)]
 pub struct Message<'a> {
     /// Base of its key, and of its reply's key.

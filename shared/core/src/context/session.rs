@@ -7,7 +7,6 @@ use super::message::Message;
 use crate::record::{Record, Source};
 use crate::sort_key::{SortKey, Timestamp};
 
-/// The current Session.
 pub(super) struct Session {
     pub(super) start: SortKey,
     /// Position before which no late message can belong to it, as far as is known.

@@ -29,7 +29,7 @@ const IN_FLIGHT: Duration = Duration::from_secs(15);
 /// Like [`IN_FLIGHT`], for a summary that does not tell when its records were read: the maximum duration of a run.
 const IN_FLIGHT_OF_A_RUN: Duration = Duration::from_mins(5);
 
-/// The messages of one line of a history, sorted.
+/// The messages of one line of a history, sorted. The fields that [`Context`](super::Context) has, too, are explained there.
 #[derive(Debug)]
 pub struct SessionView<'a> {
     /// The Session's newest summary, which replaces all messages that it and the summaries folded into it count.
@@ -38,17 +38,11 @@ pub struct SessionView<'a> {
     pub earlier: Vec<Message<'a>>,
     /// The unanswered messages, in order.
     pub unanswered: Vec<Message<'a>>,
-    /// See [`super::Context::to_compact`].
     pub to_compact: Vec<SortKey>,
-    /// See [`super::Context::to_send`].
     pub to_send: Vec<SortKey>,
-    /// See [`super::Context::to_resume`].
     pub to_resume: Vec<SortKey>,
-    /// See [`super::Context::others_wait`].
     pub others_wait: bool,
-    /// See [`super::Context::session_start`].
     pub session_start: Option<SortKey>,
-    /// See [`super::Context::reaches_back_to`].
     pub reaches_back_to: Option<SortKey>,
     /// End of the newest summary, of the Session or not. The next summary must end after it.
     pub summed_up_to: Option<SortKey>,
@@ -167,13 +161,8 @@ impl<'a> SessionView<'a> {
     }
 
     /// Corrects a token estimate by the model's last count.
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a positive number, and `as` saturates"
-    )]
     pub fn corrected(&self, tokens: u32) -> u32 {
-        (f64::from(tokens) * self.correction).ceil() as u32
+        tokens::corrected(tokens, self.correction)
     }
 
     /// Returns the corrected estimate of the instructions for reading messages of several people.

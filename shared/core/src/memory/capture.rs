@@ -227,9 +227,7 @@ fn new_ones(found: impl Iterator<Item = Finding>, known: &[StoredEntry]) -> Vec<
 struct Session<'a> {
     messages: &'a [Quoted],
     known: &'a [StoredEntry],
-    /// Text of each message.
     texts: Vec<String>,
-    /// See [`Evidence::shown`].
     shown: String,
 }
 

@@ -8,7 +8,6 @@ use crate::chinese_numbers::{number_of, value_of, with_digits};
 use crate::sort_key::Timestamp;
 use crate::terms::{month_of, plain};
 
-/// Milliseconds of a day.
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
 /// Returns the dates in `text` that have a year: `2026-05-07`, `2026年5月7日`, `2026年五月七日`, `7 May 2026`, `May 7th, 2026`.

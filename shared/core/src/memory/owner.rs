@@ -11,7 +11,6 @@ use aws_lc_rs::digest;
 use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Speakers};
 use crate::record::{Kind, Record};
 
-/// Owner of entries.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
     /// A person on every channel, by the id that they have across channels: `ada`, `app/ada`, `telegram-42`,

@@ -21,7 +21,6 @@ macro_rules! own {
         of_callers { $($(#[$any_doc:meta])* $any:literal => $get_any:ident, $set_any:ident;)+ }
         others { $($other:expr,)+ }
     ) => {
-        /// The names of all.
         pub(super) const NAMES: &[&str] = &[$($text,)+ $($mark,)+ $($value,)+ $($any,)+ $($other,)+];
 
         impl Metadata {
@@ -32,7 +31,6 @@ macro_rules! own {
                 }
 
                 $(
-                    #[doc = concat!("Sets [`Metadata::", stringify!($get_text), "`].")]
                     pub fn $set_text(&mut self, text: &str) {
                         self.set($text, text);
                     }
@@ -49,8 +47,6 @@ macro_rules! own {
                 pub fn $get_value(&self) -> Option<$type> {
                     self.parsed($value)
                 }
-
-                #[doc = concat!("Sets [`Metadata::", stringify!($get_value), "`].")]
                 pub fn $set_value(&mut self, value: &$type) {
                     self.set($value, json!(value));
                 }
@@ -60,8 +56,6 @@ macro_rules! own {
                 pub fn $get_any<T: DeserializeOwned>(&self) -> Option<T> {
                     self.parsed($any)
                 }
-
-                #[doc = concat!("Sets [`Metadata::", stringify!($get_any), "`].")]
                 pub fn $set_any<T: Serialize>(&mut self, value: &T) {
                     self.set($any, json!(value));
                 }
