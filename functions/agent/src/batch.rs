@@ -18,7 +18,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_io::metrics::Metric;
 use annals_runtime::telemetry;
 use annals_store::history::HistoryError;
-use annals_store::queue::{Received, Sqs};
+use annals_store::queue::{Queued, Sqs};
 use aws_lambda_events::sqs::{BatchItemFailure, SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt;
 use futures::future::join_all;
@@ -141,7 +141,7 @@ fn group(event: SqsEvent) -> (BTreeMap<ChatKey, Group>, Vec<Message>) {
     for message in event.records {
         let id = message.message_id.clone().unwrap_or_default();
         let body = message.body.as_deref().unwrap_or_default();
-        let Ok(Received { turn, net }) = serde_json::from_str(body) else {
+        let Ok(Queued { turn, net }) = serde_json::from_str(body) else {
             tracing::error!(
                 message_id = id,
                 "failed to parse a queue message as a turn; it goes to the dead letters"

@@ -3,7 +3,7 @@
 //!
 //! A run in another process could pass on its tokens only through a store, with a write for every few of them. So this
 //! function contains the agent and makes the replies of its rooms itself. A turn is queued too, as for every channel, with a
-//! short delay: [`annals_store::queue::SafetyNet`]. Both runs are ordinary: the claim of the chat and the key of the reply
+//! short delay: [`annals_store::queue::Sqs::as_safety_net`]. Both runs are ordinary: the claim of the chat and the key of the reply
 //! decide between them, and one continues what the other leaves unfinished.
 
 use std::sync::Arc;
@@ -21,7 +21,6 @@ use annals_http::settings::HttpConfig;
 use annals_http::{Http, router};
 use annals_io::clock::Clock;
 use annals_runtime::process::{FunctionError, Process};
-use annals_store::queue::SafetyNet;
 
 /// Longest time that a stream waits for its reply, so that it ends before the function is stopped.
 const PATIENCE: Duration = LEASE.saturating_sub(Duration::from_secs(15));
@@ -64,7 +63,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let Process { history, queue, metrics, reporter, clock, .. } = process;
     let runs = reporter.clone();
     let web = Web {
-        ingress: Ingress::new(history, Arc::new(SafetyNet(queue)), config).with_metrics(metrics),
+        ingress: Ingress::new(history, Arc::new(queue.as_safety_net()), config).with_metrics(metrics),
         live,
         run: Some(Arc::new(move |chat, from| {
             // Metrics of a run are reported when it ends, which is after the head of the answer is sent.

@@ -13,9 +13,6 @@ pub fn hex<const N: usize>() -> String {
 }
 
 /// Returns a secret of `N` random bytes, in hex.
-///
-/// # Errors
-///
 /// Fails if the system has no random numbers.
 pub fn secret<const N: usize>() -> std::io::Result<String> {
     let mut bytes = [0_u8; N];

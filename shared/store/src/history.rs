@@ -110,7 +110,6 @@ use bucket::Bucket;
 use cache::Cache;
 use due::Registry;
 use item::Stored;
-use shelf::Shelf;
 use table::{Item, Span, Table};
 
 /// The lifetime of records in the table: the append sets `expiresAt`, and only [`History::prolong`] moves it on.
@@ -118,7 +117,6 @@ use table::{Item, Span, Table};
 pub struct Retention {
     /// `SESSION_STALE_AFTER`; `None` (0) counts as 48 hours here.
     pub stale_after: Option<Duration>,
-    /// `ARCHIVE_GRACE`.
     pub archive_grace: Duration,
     /// `ARCHIVE_ON_COMPACT`; records never expire if it is `false`.
     pub archive: bool,
@@ -185,7 +183,7 @@ pub struct Horizon {
 pub struct History {
     table: Table,
     bucket: Bucket,
-    shelf: Shelf,
+    segments: Arc<Cache<SegmentInfo, Segment>>,
     indexes: Arc<Cache<SegmentInfo, search::Indexed>>,
     clock: Clock,
     retention: Retention,
@@ -201,7 +199,7 @@ pub enum HistoryError {
     Table(#[from] TableError),
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// S3 failed while the objects of a chat were deleted.
+    /// S3 failed. What was stored or deleted before stays so.
     #[error(transparent)]
     Bucket(#[from] BucketError),
     #[error(transparent)]
@@ -244,12 +242,11 @@ impl History {
         clock: Clock,
         retention: Retention,
     ) -> Self {
-        let bucket = Bucket::new(s3, bucket);
         Self {
             table: Table::new(dynamodb, table),
-            shelf: Shelf::new(bucket.clone()),
+            segments: Arc::new(Cache::new(shelf::MAX_KEPT_BYTES)),
             indexes: Arc::new(Cache::new(search::MAX_KEPT_BYTES)),
-            bucket,
+            bucket: Bucket::new(s3, bucket),
             clock,
             retention,
             registry: Registry::default(),
@@ -257,12 +254,10 @@ impl History {
         }
     }
 
-    /// Returns the clock of appends, claims and contexts.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Returns the lifetime of records in the table.
     pub fn retention(&self) -> &Retention {
         &self.retention
     }

@@ -220,7 +220,9 @@ impl Memory {
     async fn purge(&self, owner: &Owner, items: &[Item]) -> Result<(), MemoryError> {
         let now = self.clock.now();
         for item in items.iter().filter(|item| item.contains_key("earlier")) {
-            let (Some(number_of_it), Some(until)) = (number_of(item), until_of(item)) else { continue };
+            let (Some(number_of_it), Some(until)) = (number_of(item), time(item, "undoUntil")) else {
+                continue;
+            };
             if until > now {
                 continue;
             }
@@ -347,7 +349,7 @@ impl Memory {
     pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
         let Overview { kept, undoable, .. } = self.overview(owner).await?;
         let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
-        self.unlist_all(owner).await?;
+        self.unlist_those(owner, |_| true).await?;
         let pk = owner.partition();
         let keys = self.table.keys(&pk).await?;
         self.table.delete(&pk, keys).await?;
@@ -365,7 +367,7 @@ impl Memory {
         for kept in &kept {
             self.delete(&kept.id()).await?;
         }
-        self.unlist_deleted(owner).await?;
+        self.unlist_those(owner, |item| !item.contains_key("markdown")).await?;
         let pk = owner.partition();
         let mut keys = self.table.keys(&pk).await?;
         let captures = captures_of(chat);
@@ -398,13 +400,9 @@ fn number_of(item: &Item) -> Option<u32> {
     text(item, "sk")?.strip_prefix("entry#")?.parse().ok()
 }
 
-fn until_of(item: &Item) -> Option<Timestamp> {
-    time(item, "undoUntil")
-}
-
 /// Returns the change of `item` that can be undone at `now`.
 fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
-    let until = until_of(item).filter(|until| *until > now)?;
+    let until = time(item, "undoUntil").filter(|until| *until > now)?;
     let is_forgotten = !item.contains_key("markdown");
     Some(Undoable { earlier: entry_of(owner, item, "earlier")?, is_forgotten, superseded_by: None, until })
 }

@@ -94,7 +94,6 @@ impl Identity {
     }
 }
 
-/// One side of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     pub identity: String,
@@ -128,7 +127,6 @@ pub struct Exchange {
     pub linked: Option<String>,
 }
 
-/// The progress of an erasure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Erasure {

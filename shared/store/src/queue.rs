@@ -7,7 +7,7 @@
 //! A turn carries no message: which messages are unanswered is derived from the history, so a turn delivered twice,
 //! late or after another did its work does nothing. `from` is the key from which to read, for messages with an old
 //! time. `at` is the arrival of the message, on channels whose people write in bursts. `"net": true` marks a turn that
-//! its own function carries out, too: see [`SafetyNet`].
+//! its own function carries out, too: see [`Sqs::as_safety_net`].
 
 use std::time::Duration;
 
@@ -61,12 +61,20 @@ pub fn deduplication_id() -> String {
 pub struct Sqs {
     client: aws_sdk_sqs::Client,
     url: String,
+    is_net: bool,
 }
 
 impl Sqs {
     /// Opens the queue at `url`.
     pub fn new(client: aws_sdk_sqs::Client, url: String) -> Self {
-        Self { client, url }
+        Self { client, url, is_net: false }
+    }
+
+    /// Returns the queue for a function that carries its turns out itself. Its queued turns are for the case that it fails
+    /// to, and are received a little later (see `annals_agent::batch`).
+    #[must_use]
+    pub fn as_safety_net(self) -> Self {
+        Self { is_net: true, ..self }
     }
 
     /// Makes a received message visible again after `pause`, in place of the queue's own time.
@@ -81,56 +89,34 @@ impl Sqs {
             .await;
         sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
     }
-
-    async fn send(&self, sent: Sent<'_>) -> Result<(), QueueError> {
-        let body = serde_json::to_string(&sent).map_err(|error| QueueError { reason: error.to_string() })?;
-        let sent = self
-            .client
-            .send_message()
-            .queue_url(&self.url)
-            .message_group_id(sent.turn.chat.session_id().as_str())
-            .message_deduplication_id(deduplication_id())
-            .message_body(body)
-            .send()
-            .await;
-        sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
-    }
 }
 
 impl TurnQueue for Sqs {
     fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        let sending = self.send(Sent { turn, net: false });
+        let sending = async {
+            let queued = Queued { turn: turn.clone(), net: self.is_net };
+            let body = serde_json::to_string(&queued);
+            let sent = self
+                .client
+                .send_message()
+                .queue_url(&self.url)
+                .message_group_id(turn.chat.session_id().as_str())
+                .message_deduplication_id(deduplication_id())
+                .message_body(body.map_err(|error| QueueError { reason: error.to_string() })?)
+                .send()
+                .await;
+            sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
+        };
         Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
 }
 
-/// An [`Sqs`] queue for a function that carries its turns out itself. Its queued turns are for the case that it fails
-/// to, and are received a little later (see `annals_agent::batch`).
-#[derive(Clone, Debug)]
-pub struct SafetyNet(pub Sqs);
-
-impl TurnQueue for SafetyNet {
-    fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        let sending = self.0.send(Sent { turn, net: true });
-        Box::pin(sending.instrument(tracing::info_span!("enqueue")))
-    }
-}
-
-/// A turn as it is sent.
-#[derive(Serialize)]
-struct Sent<'a> {
-    #[serde(flatten)]
-    turn: &'a Turn,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    net: bool,
-}
-
-/// A turn as it is received.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct Received {
+/// A turn as it is in the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queued {
     #[serde(flatten)]
     pub turn: Turn,
-    /// True if the sender set out to carry it out itself: [`SafetyNet`].
-    #[serde(default)]
+    /// True if the sender set out to carry it out itself: [`Sqs::as_safety_net`].
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub net: bool,
 }

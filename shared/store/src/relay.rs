@@ -38,7 +38,6 @@ pub struct RelayLease {
     fence: i64,
 }
 
-/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RelayClaim {
     /// The claimant is the relay now, and continues from this place.
@@ -57,12 +56,9 @@ pub struct RelayPlace {
     pub missed: Option<Missed>,
 }
 
-/// A session of the gateway.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelaySession {
-    /// `session_id`
     pub id: String,
-    /// `resume_gateway_url`
     pub resume_url: String,
     /// Sequence number of the last event that is stored.
     pub seq: u64,

@@ -47,23 +47,30 @@ pub enum Outcome {
     Revision(u32),
 }
 
-/// The first form of a message after an append.
-enum FirstForm {
-    Stored,
-    /// It was stored before.
-    Existing(Existing),
-}
-
-/// The first form of a message as it is stored.
-struct Existing {
+/// The first form of a message that was stored before.
+pub(super) struct Existing {
     form: Form,
     kind: Option<Kind>,
     user_id: Option<String>,
-    /// Number of later forms that it counts.
-    revisions: u32,
-    /// The item that later forms depend on: the record, which counts them, or if it has left the table, the pointer to
-    /// its segment.
+    /// Number of later forms that its record counts; `None` if that has left the table.
+    revisions: Option<u32>,
+    /// The item that later forms depend on: the record, or if it has left the table, the pointer to its segment.
     anchor: Anchor,
+}
+
+impl Existing {
+    /// Returns it and the later forms among the `archived` records, and true if the table may have further ones.
+    pub(super) fn forms(&self, archived: &ArchivedMessage) -> (Vec<Form>, bool) {
+        let later = archived.records.iter().filter(|record| is_later_form(record)).map(Form::of_record);
+        let forms = std::iter::once(self.form.clone()).chain(later).collect();
+        (forms, self.revisions.unwrap_or(0) > 0 || !archived.records.is_empty())
+    }
+
+    /// Returns the anchor of the form with this number, which the record counts from then on.
+    pub(super) fn anchor_of(&self, revision: u32) -> Anchor {
+        let anchor = self.anchor.clone();
+        if self.revisions.is_some() { anchor.setting("revisions", number(revision)) } else { anchor }
+    }
 }
 
 impl History {
@@ -82,17 +89,10 @@ impl History {
         let first = self.record_of(draft, draft.key(), 0);
         let digests = [item::content_digest(&first.message), item::digest_of_0_1(&first.message)];
         for _ in 0..MAX_ATTEMPTS {
-            let archived = if self.retention.may_have_left(draft.ts, began) {
-                Box::pin(self.archived_message(&draft.chat, &base)).await?
-            } else {
-                ArchivedMessage::default()
-            };
-            let existing = match self.first_form(&first, &archived).await? {
-                FirstForm::Stored => {
-                    self.check_body_is_kept(&first, began).await?;
-                    return Ok(Appended { base, outcome: Outcome::Stored });
-                }
-                FirstForm::Existing(existing) => existing,
+            let archived = self.archived_if_left(&draft.chat, &base).await?;
+            let Some(existing) = self.first_form(&first, &archived).await? else {
+                self.check_body_is_kept(&first, began).await?;
+                return Ok(Appended { base, outcome: Outcome::Stored });
             };
             if draft.channel.is_of_callers() && existing.user_id != Some(draft.user_id.clone()) {
                 return Err(HistoryError::Taken { key: base });
@@ -101,14 +101,9 @@ impl History {
                 // A boundary has one form. The text after `/new` is a message of its own.
                 return Ok(Appended { base, outcome: Outcome::Duplicate });
             }
-            let later = archived.records.iter().filter(|record| is_later_form(record));
-            let mut forms = vec![existing.form];
-            forms.extend(later.map(Form::of_record));
-            let has_later = existing.revisions > 0 || !archived.records.is_empty();
-            let Some(anchored) =
-                Box::pin(self.append_revision(draft, &first, &digests, (forms, has_later), existing.anchor))
-                    .await?
-            else {
+            let known = existing.forms(&archived);
+            let revised = Box::pin(self.append_revision(draft, &first, &digests, known, &existing)).await?;
+            let Some(anchored) = revised else {
                 return Ok(Appended { base, outcome: Outcome::Duplicate });
             };
             match anchored {
@@ -123,58 +118,58 @@ impl History {
         Err(HistoryError::Contended { key: base })
     }
 
-    /// Stores the first form of a message, unless the table or the archive has one.
-    async fn first_form(
+    /// Stores the first form of a message, unless the table or the archive has one; returns that.
+    pub(super) async fn first_form(
         &self,
         first: &Record,
         archived: &ArchivedMessage,
-    ) -> Result<FirstForm, HistoryError> {
+    ) -> Result<Option<Existing>, HistoryError> {
         let in_archive = archived.records.iter().find(|record| record.key == first.key);
         let in_table = match in_archive {
             None => match self.put(first).await? {
-                Written::Done(_) => return Ok(FirstForm::Stored),
+                Written::Done(_) => return Ok(None),
                 Written::Refused(existing) => Some(existing),
             },
             // Both may contain it: TTL deletes days late.
             Some(_) => self.table.get(&partition(&first.chat), first.key.as_str()).await?,
         };
-        Ok(FirstForm::Existing(match (in_table, in_archive, &archived.pointer) {
+        Ok(Some(match (in_table, in_archive, &archived.pointer) {
             (None, Some(record), Some(pointer)) => Existing {
                 form: Form::of_record(record),
                 kind: Some(record.kind()),
                 user_id: Some(record.user_id.clone()),
-                revisions: 0,
+                revisions: None,
                 anchor: Anchor::at(pointer),
             },
             (item, ..) => {
                 let item = item.unwrap_or_default();
-                let revisions = item::count(&item, "revisions");
+                let is_same =
+                    |sent_at| Update::default().when("sentAt = :sent").bind(":sent", number(sent_at));
+                let anchor = match item::integer(&item, "sentAt") {
+                    Some(sent_at) => Anchor::changed(first.key.as_str(), is_same(sent_at)),
+                    None => Anchor::at(first.key.as_str()),
+                };
                 Existing {
                     form: Form::of(&item),
                     kind: item::text(&item, "kind").and_then(|kind| kind.parse().ok()),
                     user_id: item::text(&item, "userId").map(str::to_owned),
-                    revisions: revisions.unwrap_or(0),
-                    anchor: Anchor {
-                        sk: first.key.to_string(),
-                        sent_at: item::integer(&item, "sentAt"),
-                        revisions: Some(0),
-                        fires: None,
-                    },
+                    revisions: Some(item::count(&item, "revisions").unwrap_or(0)),
+                    anchor,
                 }
             }
         }))
     }
 
     /// Appends `draft` as the next form after `known` and, with `has_later`, after the later forms in the table;
-    /// returns its number, or `None` if it is one of them. The put depends on `anchor`, so that no form remains of a
-    /// message that was forgotten meanwhile.
+    /// returns its number, or `None` if it is one of them. The put depends on the `existing` one, so that no form remains
+    /// of a message that was forgotten meanwhile.
     async fn append_revision(
         &self,
         draft: &Draft,
         first: &Record,
         digests: &[String],
         (known, has_later): (Vec<Form>, bool),
-        anchor: Anchor,
+        existing: &Existing,
     ) -> Result<Option<(Anchored, u32)>, HistoryError> {
         let base = first.key.base();
         let mut forms = known.clone();
@@ -187,8 +182,7 @@ impl History {
             && let Some(next) = next_form(&forms, draft.form_ts, digests)
         {
             let revision = self.record_of(draft, base.revision(next), next);
-            let anchor = Anchor { revisions: anchor.revisions.map(|_| next), ..anchor.clone() };
-            let anchored = self.put_anchored(&revision, &anchor).await?;
+            let anchored = self.put_anchored(&revision, existing.anchor_of(next)).await?;
             if let Anchored::Taken(_) = anchored {
                 // Another writer took that number, or a version before 0.2 did not count it.
                 forms.clone_from(&known);
@@ -240,16 +234,12 @@ impl History {
     /// put.
     pub async fn append_once(&self, draft: &Draft) -> Result<(Record, bool), HistoryError> {
         let record = self.record_of(draft, draft.key(), 0);
-        if self.retention.may_have_left(draft.ts, self.clock.now()) {
-            let archived = self.archived_message(&draft.chat, &record.key).await?.records;
-            if let Some(first) = archived.into_iter().find(|form| form.key == record.key) {
-                return Ok((first, false));
-            }
+        let archived = self.archived_if_left(&draft.chat, &record.key).await?.records;
+        if let Some(first) = archived.into_iter().find(|form| form.key == record.key) {
+            return Ok((first, false));
         }
-        Ok(match self.put(&record).await? {
-            Written::Done(_) => (record, true),
-            Written::Refused(existing) => (self.record(&existing).await?, false),
-        })
+        let written = self.put(&record).await?;
+        self.stored(record, written).await
     }
 
     /// Reads the time that [`History::first_time`] has fixed for the message `id`. One read.

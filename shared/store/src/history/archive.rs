@@ -30,7 +30,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::item::{self, Stored};
 use super::segment::{self, FormatError, SegmentId};
-use super::shelf::{Segment, SegmentError, SegmentInfo, last_pointer, object_key, pointer_key};
+use super::shelf::{GZIP, Segment, SegmentError, SegmentInfo, last_pointer, object_key, pointer_key};
 use super::table::{Item, Span};
 use super::turn::{Claim, Lease, Stretch};
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
@@ -223,8 +223,8 @@ impl History {
     ) -> Result<Arc<Segment>, HistoryError> {
         let key = object_key(chat, &SegmentId::of(&stretch.from, &stretch.to));
         let digest = segment::sha256(&bytes);
-        let is_mine = self.shelf.put_new(&key, bytes).await?;
-        let Some(read) = self.shelf.get(&key).await? else {
+        let is_mine = self.bucket.put_new(&key, GZIP, bytes).await?;
+        let Some(read) = self.bucket.get(&key).await? else {
             return Err(SegmentError::ReadBack { key, problem: FormatError::Empty }.into());
         };
         if is_mine && segment::sha256(&read) != digest {
@@ -267,7 +267,7 @@ impl History {
         self.put_index(&info, records.clone()).await?;
         let info = self.point_at(info).await?;
         let segment = Arc::new(Segment { info, records });
-        self.shelf.keep(&segment);
+        self.segments.keep(&segment.info, &segment, json_bytes);
         Ok(segment)
     }
 
@@ -282,7 +282,7 @@ impl History {
             return Ok(None);
         }
         let key = object_key(chat, &SegmentId::of(&stretch.from, &stretch.to));
-        if let Some(bytes) = self.shelf.get(&key).await? {
+        if let Some(bytes) = self.bucket.get(&key).await? {
             return Ok(Some(self.point_at_object(chat, stretch, &bytes).await?));
         }
         // Built again from the records as they are now. Records that have come in between are included as long as they
@@ -339,7 +339,7 @@ impl History {
             if page.get(next).is_none_or(|stored| stored.record().key > info.to) {
                 continue;
             }
-            let segment = self.shelf.segment(&info).await?;
+            let segment = self.segment_of(&info).await?;
             let in_page = |key: &&SortKey| page.binary_search_by(|s| s.record().key.cmp(key)).is_ok();
             archived.extend(segment.keys().filter(in_page).cloned());
         }

@@ -12,13 +12,11 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::limits::Used;
 use annals_core::sort_key::Timestamp;
-use aws_sdk_dynamodb::error::BuildError;
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
+use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::table::{Item, item_at, number};
+use super::table::{Item, Update, item_at, number};
 use super::{History, HistoryError, partition};
 
-/// The owner of a counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CounterOf {
     /// A Person, by the identity that others are linked to.
@@ -28,7 +26,6 @@ pub enum CounterOf {
     Key(String),
 }
 
-/// The counter of one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counter {
     pub of: CounterOf,
@@ -62,25 +59,14 @@ pub struct Addition {
 }
 
 impl Addition {
-    /// Returns its part of the transaction.
-    pub(super) fn update(&self, table: &str) -> Result<TransactWriteItem, BuildError> {
-        let key = item_at(self.counter.pk(), self.counter.sk());
-        let mut values = Item::from([
-            (":tokens".to_owned(), number(self.used.tokens)),
-            (":cost".to_owned(), number(self.used.cost)),
-            (":expiresAt".to_owned(), number(self.expires_at.as_millis() / 1000)),
-        ]);
-        let mut expression = "ADD usedTokens :tokens, usedCost :cost SET expiresAt = :expiresAt".to_owned();
-        if self.tells {
-            values.insert(":told".into(), AttributeValue::Bool(true));
-            expression += ", isTold = :told";
-        }
-        let update = Update::builder()
-            .table_name(table)
-            .set_key(Some(key))
-            .update_expression(expression)
-            .set_expression_attribute_values(Some(values));
-        Ok(TransactWriteItem::builder().update(update.build()?).build())
+    /// Returns the key of the counter, and its update.
+    pub(super) fn update(&self) -> (Item, Update) {
+        let update = Update::default()
+            .add("usedTokens", number(self.used.tokens))
+            .add("usedCost", number(self.used.cost))
+            .set("expiresAt", number(self.expires_at.as_millis() / 1000))
+            .set("isTold", self.tells.then_some(AttributeValue::Bool(true)));
+        (item_at(self.counter.pk(), self.counter.sk()), update)
     }
 }
 

@@ -103,7 +103,6 @@ impl ListCursor {
     }
 }
 
-/// A chat of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
     /// The name that it has now.
@@ -116,7 +115,6 @@ pub struct Listed {
     pub answered_until: Option<Timestamp>,
 }
 
-/// A page of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatPage {
     /// Its chats, the one with the latest place first; there may be fewer than requested, and further pages.
@@ -369,7 +367,7 @@ impl History {
         let mut place = item_at(partition(chat), PLACE);
         place.insert(DUE_SHARD.into(), string(format!("{PLACED}{}", shard_of(chat))));
         place.insert(DUE_AT.into(), number(at.as_millis()));
-        self.table.put_anchored(place, &Anchor::at(&newest.key)).await?;
+        self.table.put_anchored(place, Anchor::at(&newest.key)).await?;
         Ok(())
     }
 }

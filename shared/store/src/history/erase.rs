@@ -96,7 +96,7 @@ impl History {
         if let Some(replaced) = &info.replaces {
             self.bucket.delete_some(replaced).await?;
         }
-        let segment = self.shelf.segment(info).await?;
+        let segment = self.segment_of(info).await?;
         let (theirs, others): (Vec<&Stored>, Vec<&Stored>) =
             segment.records.iter().partition(|stored| is_theirs(stored.record()));
         if theirs.is_empty() {
@@ -118,12 +118,12 @@ impl History {
         if let (Some(first), Some(last)) = (others.first(), others.last()) {
             rest.from_id = first.record().message_id.clone();
             rest.to_id = last.record().message_id.clone();
-            self.shelf.put_new(&rest.object(), bytes).await?;
+            self.bucket.put_new(&rest.object(), shelf::GZIP, bytes).await?;
             self.put_index(&rest, others.into_iter().cloned().collect()).await?;
         }
         self.point_again(info, &rest).await?;
         self.bucket.delete_some(&info.object()).await?;
-        self.shelf.evict(&info.chat);
+        self.segments.evict(|other| other.chat == info.chat);
         Ok(theirs.len())
     }
 

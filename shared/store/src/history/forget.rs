@@ -110,7 +110,7 @@ impl History {
             bodies: self.bucket.delete_some(&bodies::folder(chat)).await?.len(),
             media: self.bucket.delete_some(&media::folder(chat)).await?.len(),
         };
-        self.shelf.evict(chat);
+        self.segments.evict(|info| info.chat == *chat);
         self.indexes.evict(|info| info.chat == *chat);
         Ok(erased)
     }

@@ -16,9 +16,8 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::archived::ArchivedMessage;
-use super::form::Form;
 use super::item;
-use super::table::{Anchor, Anchored, Item, MAX_TRANSACTION, Written};
+use super::table::{Anchored, Item, MAX_TRANSACTION};
 use super::turn::Claim;
 use super::{History, HistoryError};
 
@@ -139,8 +138,8 @@ impl History {
 
     /// Appends `draft` at `key` as its `revision`th form, unless the key is taken, in the table or in the archive. A
     /// first form with a [`Draft::form_ts`] later than those of all known forms is an edit that no webhook reported,
-    /// and becomes the next form. One put, and for an edited message that may have left the table a read of the head;
-    /// safe to repeat.
+    /// and becomes the next form. One put, and for an edited message that may have left the table a read of the head, and
+    /// one of its record if it is archived; safe to repeat.
     pub async fn import(
         &self,
         draft: &Draft,
@@ -148,33 +147,21 @@ impl History {
         revision: u32,
     ) -> Result<Imported, HistoryError> {
         let made_at = draft.form_ts.filter(|_| revision == 0 && draft.kind == Kind::Normal);
-        let archived = if made_at.is_some() && self.retention.may_have_left(draft.ts, self.clock.now()) {
-            self.archived_message(&draft.chat, &key.base()).await?
-        } else {
-            ArchivedMessage::default()
-        };
         let base = key.base();
-        let is_archived = archived.records.iter().any(|record| record.key == *key);
-        let mut forms: Vec<Form> = archived.records.iter().map(Form::of_record).collect();
-        let mut anchor = archived.pointer.clone().map(Anchor::at);
-        let mut may_have_later = is_archived;
-        if !is_archived {
-            let mut record = self.record_of(draft, key.clone(), revision);
-            record.ask_nothing();
-            let existing = match self.put(&record).await? {
-                Written::Done(_) => {
-                    if revision > 0 && *key == base.revision(revision) {
-                        self.count_revisions(&draft.chat, &draft.key(), revision).await?;
-                    }
-                    return Ok(Imported::Stored);
-                }
-                Written::Refused(existing) => existing,
-            };
-            forms.push(Form::of(&existing));
-            may_have_later = item::integer(&existing, "revisions").is_some();
-            anchor = None;
-        }
+        let archived = match made_at {
+            Some(_) => self.archived_if_left(&draft.chat, &base).await?,
+            None => ArchivedMessage::default(),
+        };
+        let mut record = self.record_of(draft, key.clone(), revision);
+        record.ask_nothing();
+        let Some(existing) = self.first_form(&record, &archived).await? else {
+            if revision > 0 && *key == base.revision(revision) {
+                self.count_revisions(&draft.chat, &draft.key(), revision).await?;
+            }
+            return Ok(Imported::Stored);
+        };
         let Some(made_at) = made_at else { return Ok(Imported::Present) };
+        let (mut forms, may_have_later) = existing.forms(&archived);
         if may_have_later {
             forms.extend(self.later_forms(&draft.chat, &base).await?);
         }
@@ -184,9 +171,7 @@ impl History {
         let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
         let mut edit = self.record_of(draft, base.revision(next), next);
         edit.ask_nothing();
-        let own = || Anchor { revisions: Some(next), ..Anchor::at(key.as_str()) };
-        let anchor = anchor.unwrap_or_else(own);
-        let anchored = self.put_anchored(&edit, &anchor).await?;
+        let anchored = self.put_anchored(&edit, existing.anchor_of(next)).await?;
         Ok(if matches!(anchored, Anchored::Done) { Imported::Revised } else { Imported::Present })
     }
 

@@ -49,10 +49,12 @@ pub struct ItemError {
 /// A record, and the place of its message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Stored {
-    /// In the item.
     Inline(Record),
     /// In S3 under `body`; the record's message has no parts yet.
-    Body { record: Record, body: String },
+    Body {
+        record: Record,
+        body: String,
+    },
 }
 
 impl Stored {
@@ -131,14 +133,14 @@ fn attribute((name, value): (String, Value)) -> Option<(String, AttributeValue)>
     Some((if name == CHAT_KEY { "pk".to_owned() } else { name }, value))
 }
 
-/// Returns a plain attribute as a field.
+/// Returns a plain attribute as a field. One of another type becomes a list, which no field reads.
 fn field((name, value): (&String, &AttributeValue)) -> Option<(String, Value)> {
     let value = match value {
         _ if NOT_PLAIN.contains(&name.as_str()) => return None,
         AttributeValue::S(text) => text.as_str().into(),
         AttributeValue::N(number) => Value::Number(number.parse().ok()?),
         AttributeValue::Bool(flag) => (*flag).into(),
-        _ => return None,
+        _ => Value::Array(Vec::new()),
     };
     Some((if name == "pk" { CHAT_KEY } else { name }.to_owned(), value))
 }
@@ -184,7 +186,6 @@ fn source_of(item: &Item) -> Option<Source> {
     serde_json::from_value(Value::Object(source)).ok()
 }
 
-/// The attribute that holds a message.
 pub(crate) enum MessageAttribute {
     Inline(String),
     Body { key: String, digest: String },

@@ -117,7 +117,7 @@ impl History {
                 }));
             } else if let Some((at, _)) = nearest.filter(|(_, near)| is_near(near)) {
                 let (_, info) = waiting.swap_remove(at);
-                list.add(&self.shelf.segment(&info).await?, &from, &to);
+                list.add(&self.segment_of(&info).await?, &from, &to);
             } else {
                 return Ok(());
             }

@@ -45,7 +45,7 @@ impl History {
         let written = if counts.is_empty() {
             self.table.put_new(item).await?
         } else {
-            self.table.put_counted(item, counts).await?
+            self.table.put_with(item, counts.iter().map(Addition::update).collect()).await?
         };
         // If it was refused, nothing of this item is stored.
         if registers && matches!(written, Written::Done(_)) {
@@ -59,7 +59,7 @@ impl History {
     pub(super) async fn put_anchored(
         &self,
         record: &Record,
-        anchor: &Anchor,
+        anchor: Anchor,
     ) -> Result<Anchored, HistoryError> {
         let mut item = self.item_of(record).await?;
         let registers = self.register(&mut item, record);
@@ -68,6 +68,18 @@ impl History {
             self.registry.remember(&record.chat, record.sent_at);
         }
         Ok(anchored)
+    }
+
+    /// Returns the record that is at the place of `record` after its put was `written`, and true if it is this one.
+    pub(super) async fn stored(
+        &self,
+        record: Record,
+        written: Written,
+    ) -> Result<(Record, bool), HistoryError> {
+        match written {
+            Written::Done(_) => Ok((record, true)),
+            Written::Refused(existing) => Ok((self.record(&existing).await?, false)),
+        }
     }
 
     /// Makes `item`, that of `record`, an entry of the index of due chats if this process has not registered the chat

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use annals_core::approval;
 use annals_core::chat_key::ChatKey;
-use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
@@ -104,21 +103,13 @@ impl History {
         self.records(chat, &Span::all(base.as_str(), base.end_of_base())).await
     }
 
-    /// Reads the message that `draft` is a form of, with all that belongs to the same base:
-    /// [`History::message_anywhere`].
-    pub async fn message_of(&self, draft: &Draft) -> Result<Vec<Record>, HistoryError> {
-        self.message_anywhere(&draft.chat, &draft.key()).await
-    }
-
     /// [`History::message`], also if it has left the table.
     pub async fn message_anywhere(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
         let mut records = self.message(chat, key).await?;
-        if self.retention.may_have_left(key.ts(), self.clock.now()) {
-            records.extend(self.archived_message(chat, &key.base()).await?.records);
-            // The table's copy comes first: it may have later attributes.
-            records.sort_by(|a, b| a.key.cmp(&b.key));
-            records.dedup_by(|later, first| later.key == first.key);
-        }
+        records.extend(self.archived_if_left(chat, &key.base()).await?.records);
+        // The table's copy comes first: it may have later attributes.
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        records.dedup_by(|later, first| later.key == first.key);
         Ok(records)
     }
 

@@ -13,7 +13,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use super::append::Outcome;
 use super::counters::Addition;
-use super::table::{Anchor, Anchored, Written};
+use super::table::Anchor;
 use super::{History, HistoryError, later_expiry};
 
 /// A reply of the agent that is to be appended.
@@ -54,6 +54,12 @@ pub enum ReplyAppended {
     Present(Record),
 }
 
+impl From<(Record, bool)> for ReplyAppended {
+    fn from((record, is_new): (Record, bool)) -> Self {
+        if is_new { Self::Stored(record) } else { Self::Present(record) }
+    }
+}
+
 impl History {
     /// Appends a reply directly after the newest message that it covers. One place takes one reply.
     pub async fn append_reply(&self, chat: &ChatKey, reply: Reply) -> Result<ReplyAppended, HistoryError> {
@@ -72,21 +78,16 @@ impl History {
             expires_at: reply.covered_until.into_iter().fold(own.expires_at, later_expiry),
             ..own
         };
-        if record.covers().is_empty() {
+        let written = if record.covers().is_empty() {
             // It confirms a command, and is not stored if the command was forgotten meanwhile.
-            let anchor = Anchor::at(reply.follows.as_str());
-            return Ok(match Box::pin(self.put_anchored(&record, &anchor)).await? {
-                Anchored::Done | Anchored::Gone => ReplyAppended::Stored(record),
-                Anchored::Taken(existing) => ReplyAppended::Present(self.record(&existing).await?),
-            });
-        }
-        // The message's own entry comes due D/2 after it or later; see `due`.
-        let is_registered =
-            reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
-        match self.put_beside(&record, is_registered, &counts).await? {
-            Written::Done(_) => Ok(ReplyAppended::Stored(record)),
-            Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
-        }
+            Box::pin(self.put_anchored(&record, Anchor::at(reply.follows.as_str()))).await?.into()
+        } else {
+            // The message's own entry comes due D/2 after it or later; see `due`.
+            let is_registered =
+                reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
+            self.put_beside(&record, is_registered, &counts).await?
+        };
+        Ok(self.stored(record, written).await?.into())
     }
 
     /// Appends the `number`th later form of `reply`, from 1: its continuation after an approval, with the steps of the turn
@@ -112,10 +113,8 @@ impl History {
                 message,
             )
         };
-        match self.put_beside(&record, false, counts).await? {
-            Written::Done(_) => Ok(ReplyAppended::Stored(record)),
-            Written::Refused(existing) => Ok(ReplyAppended::Present(self.record(&existing).await?)),
-        }
+        let written = self.put_beside(&record, false, counts).await?;
+        Ok(self.stored(record, written).await?.into())
     }
 
     /// Appends a person's answer to an approval that `reply` requests; `by` is the draft of the command or press. The
@@ -160,10 +159,9 @@ impl History {
         set(&mut record.message.metadata);
         record.message_id = message_id;
         record.message.id = record.message_id.to_string();
-        match self.put_anchored(&record, &Anchor::at(reply.key.as_str())).await? {
-            Anchored::Done | Anchored::Gone => Ok((Outcome::Stored, record)),
-            Anchored::Taken(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
-        }
+        let written = self.put_anchored(&record, Anchor::at(reply.key.as_str())).await?.into();
+        let (record, is_new) = self.stored(record, written).await?;
+        Ok((if is_new { Outcome::Stored } else { Outcome::Duplicate }, record))
     }
 
     /// Appends a summary after the last message or reply that it counts; one place takes one summary. `beside` is that
@@ -186,10 +184,8 @@ impl History {
             person: beside.person.clone(),
             ..self.agents_record(&beside.chat, key, message_id, what, message)
         };
-        match self.put(&record).await? {
-            Written::Done(_) => Ok(record),
-            Written::Refused(existing) => self.record(&existing).await,
-        }
+        let written = self.put(&record).await?;
+        Ok(self.stored(record, written).await?.0)
     }
 
     /// Builds an agent record that is appended now; the caller fills in `chat_id` and `user_id`.

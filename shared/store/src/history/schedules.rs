@@ -33,13 +33,11 @@ const SHARD: &str = "schedules";
 /// The start of the sort keys of schedules.
 pub(super) const SCHEDULE: &str = "!schedule#";
 
-/// The schedule itself.
 const SCHEDULE_STATE: &str = "schedule";
 
 /// The date whose record is put.
 const FIRED_AT: &str = "firedAt";
 
-/// A schedule as it is stored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredSchedule {
     /// The name of its chat under which it is stored.
@@ -141,8 +139,9 @@ impl History {
 
     /// Puts `record`, that of the date of `due`. Four writes.
     pub async fn fire(&self, due: &StoredSchedule, record: &Record) -> Result<Fired, HistoryError> {
-        let anchor = Anchor { fires: Some(due.due_at.as_millis()), ..Anchor::at(due.sort_key()) };
-        Ok(match self.put_anchored(record, &anchor).await? {
+        let is_open = "dueAt = :firedAt AND (attribute_not_exists(firedAt) OR firedAt <> :firedAt)";
+        let fires = Update::default().set(FIRED_AT, number(due.due_at)).when(is_open);
+        Ok(match self.put_anchored(record, Anchor::changed(due.sort_key(), fires)).await? {
             // An attempt of this very transaction whose answer was lost.
             Anchored::Done | Anchored::Taken(_) => Fired::Done,
             Anchored::Gone => Fired::Not,

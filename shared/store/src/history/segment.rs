@@ -160,7 +160,6 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     hex::encode(digest::digest(&digest::SHA256, bytes))
 }
 
-/// A line.
 #[derive(Serialize, Deserialize)]
 struct Line {
     #[serde(flatten)]

@@ -23,15 +23,17 @@ use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::bucket::{Bucket, BucketError};
-use super::cache::Cache;
+use super::bucket::BucketError;
 use super::item::{self, Stored, text};
 use super::segment::{self, FormatError, SegmentId};
 use super::table::{Item, Span, Written, string};
 use super::{History, HistoryError, LAST_KEY, partition};
 
 /// Maximum size of the JSON of all segments that a process keeps decoded, in bytes.
-const MAX_CACHED_BYTES: u64 = 16 * 1024 * 1024;
+pub(super) const MAX_KEPT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// The media type of segments and their indexes.
+pub(super) const GZIP: &str = "application/gzip";
 
 const POINTER: &str = "!segment#";
 
@@ -41,7 +43,6 @@ const POINTER: &str = "!segment#";
 pub struct SegmentInfo {
     /// The name of the chat that its records are stored under.
     #[serde(rename = "chatKey")]
-    /// The name of the chat that its records are stored under.
     pub chat: ChatKey,
     /// Its name, unique in the chat.
     pub id: SegmentId,
@@ -63,14 +64,12 @@ pub struct SegmentInfo {
     pub created_at: Timestamp,
     /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
     pub expires_from: Option<i64>,
     /// The latest such time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_to: Option<i64>,
     /// The key of the object that was the segment's before records were erased from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    /// The key of the object that was the segment's before records were erased from it.
     pub replaces: Option<String>,
 }
 
@@ -83,7 +82,6 @@ impl SegmentInfo {
     }
 }
 
-/// A segment with its records.
 #[derive(Debug)]
 pub struct Segment {
     pub(super) info: SegmentInfo,
@@ -128,43 +126,17 @@ impl SegmentError {
     }
 }
 
-/// The objects, with a cache of the segments that were read last.
-#[derive(Clone, Debug)]
-pub(super) struct Shelf {
-    bucket: Bucket,
-    cache: Arc<Cache<SegmentInfo, Segment>>,
-}
-
-impl Shelf {
-    pub(super) fn new(bucket: Bucket) -> Self {
-        Self { bucket, cache: Arc::new(Cache::new(MAX_CACHED_BYTES)) }
-    }
-
-    /// Puts the object unless its key is taken; returns whether it did.
-    pub(super) async fn put_new(&self, key: &str, bytes: Vec<u8>) -> Result<bool, SegmentError> {
-        Ok(self.bucket.put_new(key, "application/gzip", bytes).await?)
-    }
-
-    /// Reads the object; `None` if it does not exist.
-    pub(super) async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, SegmentError> {
-        Ok(self.bucket.get(key).await?)
-    }
-
-    /// Drops the decoded segments of `chat`.
-    pub(super) fn evict(&self, chat: &ChatKey) {
-        self.cache.evict(|info| info.chat == *chat);
-    }
-
+impl History {
     /// Reads the segment of a pointer.
-    pub(super) async fn segment(&self, info: &SegmentInfo) -> Result<Arc<Segment>, SegmentError> {
-        if let Some(cached) = self.cache.get(info) {
-            return Ok(cached);
+    pub(super) async fn segment_of(&self, info: &SegmentInfo) -> Result<Arc<Segment>, SegmentError> {
+        if let Some(known) = self.segments.get(info) {
+            return Ok(known);
         }
         if info.count == 0 {
             return Ok(Arc::new(Segment { info: info.clone(), records: Vec::new() }));
         }
         let key = info.object();
-        let Some(bytes) = self.get(&key).await? else { return Err(SegmentError::Missing { key }) };
+        let Some(bytes) = self.bucket.get(&key).await? else { return Err(SegmentError::Missing { key }) };
         let decoded = if segment::sha256(&bytes) == info.sha256 {
             segment::decode(&bytes, &info.chat, &info.from, &info.to)
         } else {
@@ -173,20 +145,13 @@ impl Shelf {
         match decoded {
             Ok((records, _)) => {
                 let segment = Arc::new(Segment { info: info.clone(), records });
-                self.keep(&segment);
+                self.segments.keep(info, &segment, info.json_bytes);
                 Ok(segment)
             }
             Err(problem) => Err(SegmentError::Damaged { key, problem }),
         }
     }
 
-    /// Adds `segment` to the cache.
-    pub(super) fn keep(&self, segment: &Arc<Segment>) {
-        self.cache.keep(&segment.info, segment, segment.info.json_bytes);
-    }
-}
-
-impl History {
     /// Reads the pointers of every segment of `chat`, over every name that it has had, in order of their starts.
     pub async fn segments(&self, chat: &ChatKey) -> Result<Vec<SegmentInfo>, HistoryError> {
         let mut all = Vec::new();
@@ -228,7 +193,7 @@ impl History {
             let span = Span::all(from, last_pointer(id.ts(), longest));
             let mut infos = self.pointers(&name, &span).await?.into_iter();
             if let Some(info) = infos.find(|info| info.id == *id && info.count > 0) {
-                return Ok(Some(self.shelf.segment(&info).await?));
+                return Ok(Some(self.segment_of(&info).await?));
             }
         }
         Ok(None)
@@ -236,7 +201,7 @@ impl History {
 
     /// Reads the segment of the pointer `item`.
     pub(super) async fn segment_at(&self, item: &Item) -> Result<Arc<Segment>, HistoryError> {
-        Ok(self.shelf.segment(&info_of(item)?).await?)
+        Ok(self.segment_of(&info_of(item)?).await?)
     }
 
     /// Reads the pointers in `span`.
@@ -329,18 +294,17 @@ fn info_of(item: &Item) -> Result<SegmentInfo, SegmentError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    #[test]
-    fn a_pointer_reads_back_and_is_within_the_longest_stretch() {
-        let (from, to): (SortKey, SortKey) =
-            ("1763765920000#a".parse().unwrap(), "1763765960000#b#4reply".parse().unwrap());
-        let info = SegmentInfo {
+    /// Returns the pointer of a segment that goes from `from` to `to`.
+    pub(in crate::history) fn sample(from: &str, to: &str) -> SegmentInfo {
+        let (from, to): (SortKey, SortKey) = (from.parse().unwrap(), to.parse().unwrap());
+        SegmentInfo {
             chat: ChatKey::telegram(42, None),
             id: SegmentId::of(&from, &to),
             from_id: MessageId::new("a").unwrap(),
-            to_id: MessageId::new("b").unwrap().derived("reply"),
+            to_id: MessageId::new("b").unwrap(),
             count: 3,
             bytes: 512,
             json_bytes: 1731,
@@ -348,10 +312,17 @@ mod tests {
             created_at: Timestamp::from_millis(1_764_560_000_000).unwrap(),
             expires_from: Some(1),
             expires_to: None,
-            replaces: Some("segments/telegram-3f/1-2.jsonl.gz".into()),
-            from: from.clone(),
-            to: to.clone(),
-        };
+            replaces: None,
+            from,
+            to,
+        }
+    }
+
+    #[test]
+    fn a_pointer_reads_back_and_is_within_the_longest_stretch() {
+        let replaces = Some("segments/telegram-3f/1-2.jsonl.gz".into());
+        let info = SegmentInfo { replaces, ..sample("1763765920000#a", "1763765960000#b#4reply") };
+        let (from, to) = (&info.from, &info.to);
         let item = item_of(&info).unwrap();
         assert_eq!(info_of(&item).unwrap(), info);
         let sk = text(&item, "sk").unwrap();

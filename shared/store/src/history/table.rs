@@ -6,11 +6,9 @@
 //! # Layout
 //!
 //! - `table/update.rs`: the builder of update expressions
-//! - `table/anchored.rs`: puts that depend on another item
-//! - `table/together.rs`: puts of many items at once
+//! - `table/together.rs`: transactions: puts that depend on another item, are counted, or are of many items
 //! - `table/meter.rs`: consumed capacity
 
-mod anchored;
 mod meter;
 mod together;
 mod update;
@@ -35,9 +33,8 @@ use aws_sdk_dynamodb::types::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-pub(crate) use anchored::{Anchor, Anchored};
 pub use meter::{Consumed, Meter};
-pub(crate) use together::MAX_TRANSACTION;
+pub(crate) use together::{Anchor, Anchored, MAX_TRANSACTION};
 pub(crate) use update::{Item, Update, item_at, json, number, string};
 
 /// The name of the index of due chats.

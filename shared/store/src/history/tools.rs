@@ -9,6 +9,8 @@
 
 use std::collections::BTreeSet;
 
+use aws_sdk_dynamodb::types::AttributeValue;
+
 use super::table::Update;
 use super::{History, HistoryError};
 
@@ -25,7 +27,9 @@ impl History {
 
     /// Adds `names`, of which there is at least one. One write; safe to repeat, and beside others.
     pub async fn add_destructive_tools(&self, server: &str, names: Vec<String>) -> Result<(), HistoryError> {
-        self.table.update(&partition(server), SORT_KEY, Update::default().add(NAMES, names)).await?;
+        self.table
+            .update(&partition(server), SORT_KEY, Update::default().add(NAMES, AttributeValue::Ss(names)))
+            .await?;
         Ok(())
     }
 }

@@ -63,6 +63,7 @@ use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
 use annals_core::trace::Delivery;
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::table::{Item, Update, Written, json, number, string};
 use super::{HEAD, History, HistoryError, partition};
@@ -281,8 +282,8 @@ impl History {
 
     /// Notes what the next run of `chat` tells its model of another chat. The same note twice is one. One write.
     pub async fn note_join(&self, chat: &ChatKey, join: &Join) -> Result<(), HistoryError> {
-        let join = serde_json::to_string(join)?;
-        self.update_head(chat, Update::default().add("joins", vec![join])).await?;
+        let join = AttributeValue::Ss(vec![serde_json::to_string(join)?]);
+        self.update_head(chat, Update::default().add("joins", join)).await?;
         Ok(())
     }
 

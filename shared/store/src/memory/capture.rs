@@ -86,17 +86,25 @@ impl Memory {
             source: source.clone(),
             findings: findings.to_vec(),
         };
+        Ok(match self.put(owner, &capture).await? {
+            None => Captured::Stored(findings.len()),
+            Some(_) => Captured::Before,
+        })
+    }
+
+    /// Carries out all steps of `capture`, unless there is one of its key: that is completed, and its item returned.
+    async fn put(&self, owner: &Owner, capture: &Capture) -> Result<Option<Item>, MemoryError> {
         match self.table.put_new(capture.item(owner)?).await? {
             Written::Done(_) => {
-                if !findings.is_empty() {
-                    let all = (0..findings.len()).collect();
-                    self.complete(owner, &capture, all, capture.first).await?;
+                if !capture.findings.is_empty() {
+                    let all = (0..capture.findings.len()).collect();
+                    self.complete(owner, capture, all, capture.first).await?;
                 }
-                Ok(Captured::Stored(findings.len()))
+                Ok(None)
             }
             Written::Refused(existing) => {
                 self.resume(owner, &existing).await?;
-                Ok(Captured::Before)
+                Ok(Some(existing))
             }
         }
     }
@@ -144,21 +152,13 @@ impl Memory {
             findings: vec![finding.clone()],
             key,
         };
-        let (first, is_new) = match self.table.put_new(capture.item(owner)?).await? {
-            Written::Done(_) => {
-                self.complete(owner, &capture, vec![0], capture.first).await?;
-                (capture.first, true)
-            }
-            Written::Refused(existing) => {
-                self.resume(owner, &existing).await?;
-                (count(&existing, "first").unwrap_or(1), false)
-            }
-        };
+        let existing = self.put(owner, &capture).await?;
+        let first = existing.as_ref().map_or(capture.first, |item| count(item, "first").unwrap_or(1));
         let span = Span { from: entry_key(first), ..entries() };
         let since = self.table.query(&owner.partition(), &span).await?;
         let own = since.iter().find(|item| is_at(item, &capture.key, 0)).and_then(|item| kept(owner, item));
         Ok(match own {
-            Some(own) if is_new => Saved::Now(own),
+            Some(own) if existing.is_none() => Saved::Now(own),
             Some(own) => Saved::Before(own),
             None => Saved::Deleted,
         })

@@ -21,7 +21,6 @@ use super::{MAX_ATTEMPTS, Memory, MemoryError, entries_and_zone, entry_key, kept
 use crate::history::item::text;
 use crate::history::table::{Item, Span, Update, Written, item_at, string};
 
-/// Partition of the list.
 const LIST: &str = "memory:pending";
 
 /// Attribute of an entry that is, or was when it was deleted, in the list.
@@ -94,19 +93,14 @@ impl Memory {
         Ok(self.table.delete(LIST, vec![id.to_string()]).await?)
     }
 
-    /// Removes all entries of `owner` from the list, deleted ones included. One query, and one write for each.
-    pub(super) async fn unlist_all(&self, owner: &Owner) -> Result<(), MemoryError> {
-        self.unlist_those(owner, waits).await
-    }
-
-    /// Removes the deleted entries of `owner` from the list. One query, and one write for each.
-    pub(super) async fn unlist_deleted(&self, owner: &Owner) -> Result<(), MemoryError> {
-        self.unlist_those(owner, |item| waits(item) && text(item, "markdown").is_none()).await
-    }
-
-    async fn unlist_those(&self, owner: &Owner, is_one: impl Fn(&Item) -> bool) -> Result<(), MemoryError> {
+    /// Removes the entries of `owner` from the list whose items `is_one` selects. One query, and one write for each.
+    pub(super) async fn unlist_those(
+        &self,
+        owner: &Owner,
+        is_one: impl Fn(&Item) -> bool,
+    ) -> Result<(), MemoryError> {
         let items = self.table.query(&owner.partition(), &entries_and_zone()).await?;
-        let numbers = items.iter().filter(|item| is_one(item)).filter_map(number_of);
+        let numbers = items.iter().filter(|item| waits(item) && is_one(item)).filter_map(number_of);
         let ids = numbers.map(|number| EntryId { owner: owner.clone(), number }.to_string()).collect();
         Ok(self.table.delete(LIST, ids).await?)
     }

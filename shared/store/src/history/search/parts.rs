@@ -16,7 +16,7 @@ use super::{is_said, place_of};
 use crate::history::item::{self, Stored};
 use crate::history::merged::directly_below;
 use crate::history::read::Name;
-use crate::history::shelf::SegmentInfo;
+use crate::history::shelf::{GZIP, SegmentInfo};
 use crate::history::table::Span;
 use crate::history::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 
@@ -83,12 +83,12 @@ impl History {
         if self.clock.now() >= until {
             return Ok(None);
         }
-        let stored = self.shelf.get(&index_key(info)).await?;
+        let stored = self.bucket.get(&index_key(info)).await?;
         let part = if let Some(part) = stored.and_then(|bytes| Indexed::from_bytes(&bytes, info)) {
             part
         } else {
             // It was archived by an earlier version.
-            let segment = self.shelf.segment(info).await?;
+            let segment = self.segment_of(info).await?;
             self.index_records(&info.chat, segment.records.clone(), true).await?
         };
         let part = Arc::new(part);
@@ -103,7 +103,7 @@ impl History {
         records: Vec<Stored>,
     ) -> Result<(), HistoryError> {
         let part = self.index_records(&info.chat, records, true).await?;
-        self.shelf.put_new(&index_key(info), part.to_bytes(info)?).await?;
+        self.bucket.put_new(&index_key(info), GZIP, part.to_bytes(info)?).await?;
         Ok(())
     }
 

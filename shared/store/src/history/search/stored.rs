@@ -114,12 +114,10 @@ impl Indexed {
     }
 }
 
-/// Returns the key of the index of a segment.
 pub(super) fn index_key(info: &SegmentInfo) -> String {
     format!("{}{INDEX}", info.object())
 }
 
-/// Returns true if `key` is that of an index.
 pub(in crate::history) fn is_index(key: &str) -> bool {
     key.ends_with(INDEX)
 }
@@ -131,33 +129,15 @@ fn key<'de, D: Deserializer<'de>>(from: D) -> Result<SortKey, D::Error> {
 #[cfg(test)]
 mod tests {
     use annals_core::ranking::Text;
-    use annals_core::sort_key::MessageId;
 
     use super::*;
-    use crate::history::segment::SegmentId;
+    use crate::history::shelf::tests::sample;
 
     #[test]
     fn a_stored_index_reads_back_for_its_own_segment_alone() {
-        let (from, to): (SortKey, SortKey) =
-            ("1763765920000#a".parse().unwrap(), "1763765960000#b".parse().unwrap());
-        let info = SegmentInfo {
-            chat: ChatKey::telegram(42, None),
-            id: SegmentId::of(&from, &to),
-            from_id: MessageId::new("a").unwrap(),
-            to_id: MessageId::new("b").unwrap(),
-            count: 2,
-            bytes: 512,
-            json_bytes: 1731,
-            sha256: "00".into(),
-            created_at: Timestamp::from_millis(1_764_560_000_000).unwrap(),
-            expires_from: None,
-            expires_to: None,
-            replaces: None,
-            from: from.clone(),
-            to: to.clone(),
-        };
+        let info = sample("1763765920000#a", "1763765960000#b");
         let first = Said {
-            place: from,
+            place: info.from.clone(),
             id: "a".into(),
             form_ts: None,
             revision: 0,
@@ -165,7 +145,7 @@ mod tests {
             is_taken_back: false,
         };
         let last = Said {
-            place: to,
+            place: info.to.clone(),
             id: "b@2".into(),
             form_ts: Timestamp::from_millis(1_763_765_970_000),
             revision: 2,

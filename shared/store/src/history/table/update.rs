@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::types::{self, AttributeValue, ConditionCheck, TransactWriteItem};
 use serde::Serialize;
 
 /// An item as the SDK gives it: attribute names and values.
@@ -44,10 +45,10 @@ impl Update {
         self.bind(":zero", number(0)).bind(":one", number(1))
     }
 
-    /// Adds `members` to the set of strings `attribute`.
-    pub(crate) fn add(mut self, attribute: &str, members: Vec<String>) -> Self {
+    /// Adds `value`, a number or a set of strings, to `attribute`, which starts at 0 or empty.
+    pub(crate) fn add(mut self, attribute: &str, value: AttributeValue) -> Self {
         self.adds.push(format!("{attribute} :{attribute}"));
-        self.values.insert(format!(":{attribute}"), AttributeValue::Ss(members));
+        self.values.insert(format!(":{attribute}"), value);
         self
     }
 
@@ -58,7 +59,6 @@ impl Update {
         self
     }
 
-    /// Removes `attributes`.
     pub(crate) fn remove(mut self, attributes: impl IntoIterator<Item = &'static str>) -> Self {
         self.removes.extend(attributes);
         self
@@ -97,6 +97,28 @@ impl Update {
 
     pub(super) fn into_values(self) -> Option<Item> {
         Some(self.values).filter(|values| !values.is_empty())
+    }
+
+    /// Returns the part of a transaction that does it to the item at `key`; one that changes nothing is a check.
+    pub(super) fn into_part(self, table: &str, key: Item) -> Result<TransactWriteItem, BuildError> {
+        let (expression, condition, part) =
+            (self.expression(), self.condition(), TransactWriteItem::builder());
+        Ok(if expression.is_empty() {
+            let check = ConditionCheck::builder()
+                .table_name(table)
+                .set_key(Some(key))
+                .set_condition_expression(condition)
+                .set_expression_attribute_values(self.into_values());
+            part.condition_check(check.build()?).build()
+        } else {
+            let update = types::Update::builder()
+                .table_name(table)
+                .set_key(Some(key))
+                .update_expression(expression)
+                .set_condition_expression(condition)
+                .set_expression_attribute_values(self.into_values());
+            part.update(update.build()?).build()
+        })
     }
 }
 

@@ -1,6 +1,5 @@
 //! The head of a chat as a type, and its item. The sample item is in [`turn`](super).
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
@@ -11,10 +10,10 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::takeover::Takeover;
 use annals_core::title::Title;
 use annals_core::trace::{Delivery, Trace};
-use aws_sdk_dynamodb::types::AttributeValue;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::history::item::{text, time, unpacked};
+use crate::history::item::{plain, text, time, unpacked};
 use crate::history::table::Item;
 
 /// The attribute of [`Head::answered_to`].
@@ -26,8 +25,8 @@ pub(in crate::history) const TAKEN_OVER: &str = "takenOver";
 /// The attribute of [`Head::settings`].
 pub(in crate::history) const CHAT_SETTINGS: &str = "chatSettings";
 
-/// The head of a chat.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Head {
     /// The first record of the last run's Session: contexts are read from here on.
     pub context_from: Option<SortKey>,
@@ -38,10 +37,12 @@ pub struct Head {
     /// The first message of the Sessions for which a capture has failed.
     pub uncaptured_from: Option<SortKey>,
     /// The turn that a run has committed to and not finished.
+    #[serde(deserialize_with = "json")]
     pub turn: Option<OpenTurn>,
     /// The last `/stop` that no run has carried out yet.
     pub stopped_to: Option<SortKey>,
     /// The last refusal of a platform to take messages for this chat.
+    #[serde(deserialize_with = "json")]
     pub blocked: Option<Blocked>,
     /// The channel of the person's direct messages on Discord, which does not list them: the relay looks there for messages that
     /// it missed.
@@ -49,21 +50,25 @@ pub struct Head {
     /// Time at which the chat's share of the platform's rate limit is free again: see `annals_channel::rate_limit`.
     pub paced: Option<Timestamp>,
     /// The name that this chat had before.
+    #[serde(deserialize_with = "json")]
     pub continues: Option<Link>,
     /// The name that this chat has now.
     pub moved_to: Option<ChatKey>,
     /// The chat's archive; `None` if it has no segments.
+    #[serde(skip)]
     pub archive: Option<Archive>,
     /// With `ARCHIVE_ON_COMPACT=false`: the key up to which no record leaves the table that no segment holds.
     pub kept_to: Option<SortKey>,
     /// Number of attempts at the current turn that failed because of the model or the platform.
     pub failures: u32,
     /// The steps of the current turn so far, and its requests to models, as far as its attempts have ended.
+    #[serde(skip)]
     pub trace: Option<Trace>,
     /// Time at which the first run began that has neither finished nor released the chat; `None` in the head of a claim if
     /// that is the claim itself.
     pub running_since: Option<Timestamp>,
     /// The delivery of the last reply that was sent.
+    #[serde(deserialize_with = "json")]
     pub delivered: Option<Delivery>,
     /// The newest message that any finished turn has covered: a hint for turns that may have nothing left to do.
     pub answered_to: Option<SortKey>,
@@ -71,16 +76,21 @@ pub struct Head {
     /// [`HOLDER_ENDS_WITHIN`](super::HOLDER_ENDS_WITHIN).
     pub taken_at: Option<Timestamp>,
     /// Joins with other chats that the next run carries out, in order.
+    #[serde(skip)]
     pub joins: Vec<Join>,
     /// The person's chat that this window of a platform has been left for.
+    #[serde(deserialize_with = "json")]
     pub left_for: Option<Left>,
     /// The operator who has taken the chat over: runs send that operator's messages, and ask no model.
+    #[serde(rename = "takenOver", deserialize_with = "json")]
     pub takeover: Option<Takeover>,
     /// The title that an admin has given the chat.
     pub given_title: Option<String>,
     /// The title of the chat as far as the last run or visit has seen; `None` if it has noted none.
+    #[serde(deserialize_with = "json")]
     pub title: Option<Title>,
     /// The settings that an admin has given the chat.
+    #[serde(rename = "chatSettings", deserialize_with = "json")]
     pub settings: ChatSettings,
     /// Time at which the chat was last forgotten. Removed by the compactor's visit after that.
     pub forgotten_at: Option<Timestamp>,
@@ -94,20 +104,22 @@ pub struct Head {
 )]
 pub struct HeadError {
     chat: String,
-    attribute: &'static str,
+    attribute: String,
 }
 
 /// The archive of a chat: the attributes `longestSegment` and `archiving`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Archive {
     /// Longest time between the two ends of a segment. The pointer of a segment that contains a record is at most this
     /// long after the record.
+    #[serde(deserialize_with = "millis")]
     pub longest_segment: Duration,
     /// The stretch of the segment that a run has committed to and not finished.
+    #[serde(rename = "archiving", deserialize_with = "json")]
     pub storing: Option<Stretch>,
 }
 
-/// A stretch of a chat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
     pub from: SortKey,
@@ -228,36 +240,43 @@ impl Head {
     /// Reads a head. An attribute that exists and cannot be read is an error: if it counted as absent, a committed turn
     /// would disappear.
     pub(in crate::history) fn of(item: &Item) -> Result<Self, HeadError> {
-        let head = HeadItem(item);
-        Ok(Self {
-            context_from: head.parsed("contextFrom")?,
-            compacting: head.parsed("compacting")?,
-            captured_to: head.parsed("capturedTo")?,
-            uncaptured_from: head.parsed("uncapturedFrom")?,
-            kept_to: head.parsed("keptTo")?,
-            turn: head.json("turn")?,
-            stopped_to: head.parsed("stoppedTo")?,
-            blocked: head.json("blocked")?,
-            discord_channel: head.parsed("discordChannel")?,
-            paced: head.time("paced")?,
-            continues: head.json("continues")?,
-            moved_to: head.parsed("movedTo")?,
-            archive: head.archive()?,
-            failures: head.number("failures")?.unwrap_or_default(),
-            trace: head.read("trace", unpacked)?,
-            running_since: head.time("runningSince")?,
-            delivered: head.json("delivered")?,
-            answered_to: head.parsed(ANSWERED_TO)?,
-            taken_at: head.time("takenAt")?,
-            joins: head.joins()?,
-            left_for: head.json("leftFor")?,
-            takeover: head.json(TAKEN_OVER)?,
-            given_title: head.parsed("givenTitle")?,
-            title: head.json("title")?,
-            settings: head.json(CHAT_SETTINGS)?.unwrap_or_default(),
-            forgotten_at: head.time("forgottenAt")?,
-        })
+        let mut head: Self = read(item)?;
+        if item.contains_key("longestSegment") || item.contains_key("archiving") {
+            head.archive = Some(read(item)?);
+        }
+        if let Some(trace) = item.get("trace") {
+            head.trace = Some(unpacked(trace).ok_or_else(|| HeadError::of(item, "trace"))?);
+        }
+        if let Some(joins) = item.get("joins") {
+            let texts = joins.as_ss().ok();
+            let parsed =
+                texts.and_then(|texts| texts.iter().map(|join| serde_json::from_str(join).ok()).collect());
+            head.joins = parsed.ok_or_else(|| HeadError::of(item, "joins"))?;
+            head.joins.sort_by(|a, b| (a.ts, &a.id).cmp(&(b.ts, &b.id)));
+        }
+        Ok(head)
     }
+}
+
+impl HeadError {
+    fn of(item: &Item, attribute: &str) -> Self {
+        let chat = text(item, "pk").unwrap_or_default().to_owned();
+        Self { chat, attribute: attribute.to_owned() }
+    }
+}
+
+/// Reads the plain attributes of the head `item`.
+fn read<T: DeserializeOwned>(item: &Item) -> Result<T, HeadError> {
+    plain(item).map_err(|error| HeadError::of(item, &error.path().to_string()))
+}
+
+/// Reads an attribute whose text is JSON.
+fn json<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    serde_json::from_str(&String::deserialize(from)?).map_err(D::Error::custom)
+}
+
+fn millis<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_millis)
 }
 
 /// A platform's refusal to take messages for a chat: the bot was blocked or removed.
@@ -278,55 +297,5 @@ impl Blocked {
     pub fn concerns(&self, to: &Record) -> bool {
         self.channel.is_none_or(|channel| channel == to.channel)
             && self.chat_id.as_ref().is_none_or(|chat_id| *chat_id == to.chat_id)
-    }
-}
-
-/// The item of a head.
-struct HeadItem<'a>(&'a Item);
-
-impl HeadItem<'_> {
-    /// Reads the attribute `name` with `read`; `None` if it does not exist.
-    fn read<T>(
-        &self,
-        name: &'static str,
-        read: impl FnOnce(&AttributeValue) -> Option<T>,
-    ) -> Result<Option<T>, HeadError> {
-        let Some(value) = self.0.get(name) else { return Ok(None) };
-        read(value).map(Some).ok_or_else(|| HeadError {
-            chat: text(self.0, "pk").unwrap_or_default().to_owned(),
-            attribute: name,
-        })
-    }
-
-    fn archive(&self) -> Result<Option<Archive>, HeadError> {
-        let longest = self.number("longestSegment")?.map(Duration::from_millis);
-        let storing = self.json("archiving")?;
-        let exists = longest.is_some() || storing.is_some();
-        Ok(exists.then(|| Archive { longest_segment: longest.unwrap_or_default(), storing }))
-    }
-
-    fn joins(&self) -> Result<Vec<Join>, HeadError> {
-        let joins: Option<Vec<Join>> = self.read("joins", |value| {
-            value.as_ss().ok()?.iter().map(|join| serde_json::from_str(join).ok()).collect()
-        })?;
-        let mut joins = joins.unwrap_or_default();
-        joins.sort_by(|a, b| (a.ts, &a.id).cmp(&(b.ts, &b.id)));
-        Ok(joins)
-    }
-
-    fn parsed<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, HeadError> {
-        self.read(name, |value| value.as_s().ok()?.parse().ok())
-    }
-
-    fn json<T: for<'de> Deserialize<'de>>(&self, name: &'static str) -> Result<Option<T>, HeadError> {
-        self.read(name, |value| serde_json::from_str(value.as_s().ok()?).ok())
-    }
-
-    fn number<T: FromStr>(&self, name: &'static str) -> Result<Option<T>, HeadError> {
-        self.read(name, |value| value.as_n().ok()?.parse().ok())
-    }
-
-    fn time(&self, name: &'static str) -> Result<Option<Timestamp>, HeadError> {
-        self.read(name, |value| value.as_n().ok()?.parse().ok().and_then(Timestamp::from_millis))
     }
 }

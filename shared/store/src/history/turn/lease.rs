@@ -47,7 +47,6 @@ pub struct Lease {
     claim: String,
 }
 
-/// The result of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
     Claimed(Box<Lease>),
