@@ -221,7 +221,8 @@ impl Compaction {
         Ok(from)
     }
 
-    async fn summarise(
+    /// Asks the model for a summary of `cut`, a part of `view`, with attention to `focus`.
+    pub(crate) async fn summarise(
         &self,
         view: &SessionView<'_>,
         cut: &Cut<'_, '_>,
@@ -249,7 +250,7 @@ impl Compaction {
 
     /// Returns the local time in which the summary of `cut` is told times: of the only person who speaks, or of everybody.
     /// One read for a person.
-    pub(crate) async fn local_time(&self, cut: &Cut<'_, '_>) -> LocalTime {
+    async fn local_time(&self, cut: &Cut<'_, '_>) -> LocalTime {
         let said: Vec<&Record> = cut.counted.iter().map(|message| message.first).collect();
         let Some(person) = only_person(said.iter().copied(), cut.folded) else {
             return LocalTime::of(self.view.time_zone);

@@ -29,13 +29,13 @@ use annals_core::person::canonical;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_store::history::directory::ListCursor;
-use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
+use annals_store::history::turn::{Claim, Lease};
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position, StoredSchedule};
 use annals_store::memory::{Memory, MemoryError};
 use annals_store::people::{Begun, Erasure, People};
 use serde::Serialize;
 
-use crate::forgetting::{ForgetError, LEASE, forget};
+use crate::forgetting::{ForgetError, LEASE, forget, last_holder_ends};
 
 /// Number of chats between two notes of the progress.
 const CHATS_AT_ONCE: usize = 10;
@@ -299,10 +299,7 @@ impl Person {
         lease: &Lease,
         removed: &mut ErasedNumbers,
     ) -> Result<(), HistoryError> {
-        if let Some(lost_at) = lease.head.taken_at {
-            let clock = history.clock();
-            clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
-        }
+        last_holder_ends(history, std::slice::from_ref(lease)).await;
         let is_theirs = |record: &Record| self.concerns(record);
         history.prepare_to_erase(lease).await?;
         for stored in history.schedules(&lease.chat).await? {

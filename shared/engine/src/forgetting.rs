@@ -107,11 +107,8 @@ async fn erase(
     leases: &[Lease],
     deadline: Timestamp,
 ) -> Result<Forgotten, ForgetError> {
-    let lost_at = leases.iter().filter_map(|lease| lease.head.taken_at).max();
     let clock = history.clock();
-    if let Some(lost_at) = lost_at {
-        clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
-    }
+    last_holder_ends(history, leases).await;
     let memory = Memory::beside(history);
     let mut forgotten = Forgotten::default();
     let names: Vec<&ChatKey> = leases.iter().map(|lease| &lease.chat).collect();
@@ -180,6 +177,14 @@ async fn owners_of(
         owners.extend(agents.owners(&author));
     }
     Ok(owners)
+}
+
+/// Waits until the run or visit that lost a chat of `leases` last has ended.
+pub(crate) async fn last_holder_ends(history: &History, leases: &[Lease]) {
+    if let Some(lost_at) = leases.iter().filter_map(|lease| lease.head.taken_at).max() {
+        let clock = history.clock();
+        clock.sleep(lost_at.plus(HOLDER_ENDS_WITHIN).since(clock.now())).await;
+    }
 }
 
 /// Renews the claims.

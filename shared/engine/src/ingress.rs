@@ -93,7 +93,6 @@ pub enum IngressError {
     Confirmation(DeliveryError),
 }
 
-/// Result of a command.
 #[derive(Debug)]
 pub struct Commanded {
     pub appended: Appended,
@@ -174,7 +173,6 @@ impl Ingress {
         Scheduling { history, queue, language: self.config.language }
     }
 
-    /// Returns the memory of people and groups.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -247,7 +245,7 @@ impl Ingress {
     /// turn, which carries it out and answers. If the id is already that of a message, the command is stored as a new
     /// form of that message, like an edit.
     pub async fn command(&self, command: &Command, draft: &Draft) -> Result<Commanded, IngressError> {
-        let records = self.history.message_of(draft).await?;
+        let records = self.history.message_anywhere(&draft.chat, &draft.key()).await?;
         let first = records.iter().find(|record| record.key == draft.key());
         if first.is_some_and(|first| !matches!(first.kind(), Kind::Boundary | Kind::Notice)) {
             return Ok(Commanded { appended: self.receive(draft).await?, confirmation: None });
@@ -268,7 +266,7 @@ impl Ingress {
             matches!(form.kind(), Kind::Normal | Kind::Event)
                 || known.is_none_or(|known| discriminant(&known) != discriminant(command))
         };
-        let records = self.history.message_of(draft).await?;
+        let records = self.history.message_anywhere(&draft.chat, &draft.key()).await?;
         let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
         let forms: Vec<&Record> = records.iter().filter(is_form).collect();
         if forms.iter().any(|form| is_other(form)) {
@@ -284,7 +282,7 @@ impl Ingress {
         draft: &Draft,
         base: &SortKey,
     ) -> Result<Option<Record>, IngressError> {
-        let records = self.history.message_of(draft).await?;
+        let records = self.history.message_anywhere(&draft.chat, &draft.key()).await?;
         Ok(records.into_iter().find(|record| record.key == base.notice()))
     }
 

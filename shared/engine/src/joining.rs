@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use annals_core::chat_key::{ChatKey, Speakers};
 use annals_core::compaction::cut::Cut;
-use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
+use annals_core::compaction::summary::extract;
 use annals_core::context::view::SessionView;
 use annals_core::draft::{Draft, Origin};
 use annals_core::memory::Source;
@@ -20,7 +20,6 @@ use annals_core::message::{Part as MessagePart, Role};
 use annals_core::person::{Join, Part, windows};
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
-use annals_model::Finish;
 use annals_store::history::turn::Lease;
 use annals_store::history::{Cursor, HistoryError, MAX_PAGE, Position};
 use annals_store::memory::{Memory, MemoryError};
@@ -126,28 +125,18 @@ impl Compaction {
         if counted.is_empty() {
             return Ok(view.summary.map(|summary| summary.message.plain_text()));
         }
-        let folded = view.summary.map_or(0, |summary| summary.tokens);
-        let source_tokens = counted.iter().fold(folded, |sum, message| sum.saturating_add(message.tokens()));
-        let max_tokens = rules.summary_tokens;
-        if asks && !self.model.is_echo() {
-            let local_time = self.local_time(&cut).await;
-            let prompt = prompt(&cut, max_tokens, rules.source_tokens, None, &local_time);
-            let answer = self.model.complete(&prompt).await?;
-            let refused = answer.finish == Finish::ContentFilter;
-            let text = if refused {
-                Err(NoSummary::Refusal)
-            } else {
-                accept(&answer.text, source_tokens, max_tokens)
-            };
-            match text {
-                Ok(text) => return Ok(Some(text)),
-                // Of a few words there is no shorter summary.
-                Err(error) => {
-                    tracing::info!(%error, "the messages of another chat are quoted, not summarised");
-                }
-            }
+        let quoted = || extract(&cut, rules.summary_tokens);
+        if !asks {
+            return Ok(Some(quoted()));
         }
-        Ok(Some(extract(&cut, max_tokens)))
+        match self.summarise(&view, &cut, &rules, None).await {
+            // Of a few words there is no shorter summary.
+            Err(CompactionError::NoSummary(error)) => {
+                tracing::info!(%error, "the messages of another chat are quoted, not summarised");
+                Ok(Some(quoted()))
+            }
+            summary => summary.map(Some),
+        }
     }
 
     /// Moves the entries that `join` is about.

@@ -66,7 +66,6 @@ pub enum ReplyEvent {
     Stored(Arc<Record>),
 }
 
-/// An event for a listener.
 #[derive(Clone, Debug)]
 pub enum LiveEvent {
     Started(Arc<ReplyStart>),
@@ -155,8 +154,8 @@ impl Feed {
 
     /// Tells that messages were added to the turn, so that its reply is `begun`: listeners get it from its beginning again.
     pub fn extend(&self, begun: ReplyStart) {
-        self.state().set_added(&begun.covers);
-        let so_far: Arc<[Part]> = self.state().steps().into();
+        self.state().added.clone_from(&begun.covers);
+        let so_far: Arc<[Part]> = self.state().steps.as_slice().into();
         if let Some(publisher) = self.publisher.as_deref() {
             publisher.change(|state| {
                 *state = State {
@@ -189,15 +188,14 @@ impl Feed {
 
     /// Notes the model that is asked now. Listeners are not told.
     pub fn asked(&self, model: Option<String>) {
-        self.state().set_asked(model);
+        self.state().model = model;
     }
 
     /// Notes the tokens of the reply so far. Listeners are not told.
     pub fn used(&self, usage: Option<Usage>) {
-        self.state().set_usage(usage);
+        self.state().usage = usage;
     }
 
-    /// Sends the stored record.
     pub fn stored(&self, record: &Record) {
         if self.publisher.is_some() {
             self.tell(ReplyEvent::Stored(Arc::new(record.clone())));

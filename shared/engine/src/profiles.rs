@@ -8,7 +8,6 @@ use annals_core::chat_settings::ChatSettings;
 use annals_core::settings::{ConfigError, Env, Setting};
 use annals_model::ModelChoice;
 
-/// `AGENTS_FOLDER`
 pub const AGENTS_FOLDER: Setting = Setting::described(
     "AGENTS_FOLDER",
     "`agents`; deployed none",
@@ -26,7 +25,6 @@ pub struct ProfilesSetting {
     models: Vec<String>,
 }
 
-/// `AGENTS_FOLDER`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentsFolder {
     Here(String),

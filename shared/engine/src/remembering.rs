@@ -63,7 +63,6 @@ pub enum RememberError {
     Model(#[from] ModelError),
 }
 
-/// A Session that has ended.
 struct Ended<'a> {
     /// Its records, and those before it that were read.
     records: &'a [Record],
@@ -193,7 +192,6 @@ pub struct Recalled {
     pub time_zone: TimeZone,
 }
 
-/// Memory for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecalledMemory {
     /// Owner of the memory: the only person who is speaking, or the group.
@@ -275,7 +273,7 @@ fn owner_of(chat: &ChatKey, view: &SessionView<'_>, groups: bool) -> Option<Owne
 
 /// Replaces a group's chat by the first name that it had, under which its memory is kept, and with `links` an identity by
 /// the Person that it is linked to.
-async fn known_as(history: &History, owner: Owner, links: bool) -> Result<Owner, RememberError> {
+pub(crate) async fn known_as(history: &History, owner: Owner, links: bool) -> Result<Owner, HistoryError> {
     Ok(match owner {
         Owner::Chat(chat) => Owner::Chat(history.first_name(&chat).await?),
         Owner::User(identity) if links => Owner::User(People::beside(history).person_of(&identity).await?),

@@ -61,7 +61,6 @@ pub enum CreateError {
     History(#[from] HistoryError),
 }
 
-/// An occurrence that failed.
 #[derive(Debug, thiserror::Error)]
 enum OccurrenceError {
     #[error(transparent)]

@@ -92,11 +92,9 @@ pub fn reply_quiet(env: Env<'_>) -> Result<Duration, ConfigError> {
 /// Settings of the agent's answers.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// `AGENT_ID`
     pub agent_id: String,
     /// `MODEL`, `MODEL_BASE_URL`, `MODEL_API_KEY`, `MODEL_PROMPT_CACHE`, and those of `MODEL_FALLBACK`
     pub model: ModelSettings,
-    /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
     /// `LANGUAGE`; `None` for that of each person.
     pub language: Option<Language>,
@@ -125,7 +123,6 @@ impl AgentConfig {
     }
 }
 
-/// Settings of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct MemoryConfig {
@@ -182,7 +179,6 @@ pub struct ViewConfig {
     pub keep_recent: usize,
     /// Maximum number of images in a context; 0 for a model without vision.
     pub images: usize,
-    /// `TIME_ZONE`
     pub time_zone: TimeZone,
 }
 

@@ -44,7 +44,6 @@ pub struct Upkeep {
     pub metrics: Metrics,
 }
 
-/// The result of a visit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Visited {
     pub archived: u32,

@@ -42,7 +42,6 @@ pub struct ChatUsage {
     pub is_cut: bool,
 }
 
-/// A sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Total {
     pub replies: u64,

@@ -109,14 +109,8 @@ impl Ingress {
             }
             None => self.asking(by).await?,
         };
-        let found =
-            asking.iter().find(|asking| asking.requests.iter().any(|request| request.id == button.id));
-        let texts = self.texts(by).await?;
-        let Some(asking) = found else { return Ok(settled(texts.request_is_over())) };
-        let word = if button.approved { "/approve" } else { "/deny" };
-        let by = by.clone().with_parts(vec![Part::text(word)]).by(Role::User);
         let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
-        self.settle(asking, verdict, &by, texts).await
+        self.settle_named(&asking, verdict, by, self.texts(by).await?).await
     }
 
     /// Answers a request of the reply at `reply`, by the request's id, for a caller of the API, whose errors are English.
@@ -127,14 +121,23 @@ impl Ingress {
         verdict: Verdict,
         by: &Draft,
     ) -> Result<ApprovalResult, IngressError> {
-        let records = self.history.message(&by.chat, reply).await?;
-        let asking = Asking::of(&records, reply)
-            .filter(|asking| asking.requests.iter().any(|request| request.id == verdict.id));
-        let texts = Language::En.texts();
-        let Some(asking) = asking else { return Ok(settled(texts.request_is_over())) };
+        let asking = Asking::of(&self.history.message(&by.chat, reply).await?, reply);
+        self.settle_named(asking.as_slice(), verdict, by, Language::En.texts()).await
+    }
+
+    /// Answers the request that `verdict` names, if it is among those of `asking`.
+    async fn settle_named(
+        &self,
+        asking: &[Asking],
+        verdict: Verdict,
+        by: &Draft,
+        texts: &dyn Texts,
+    ) -> Result<ApprovalResult, IngressError> {
+        let is_named = |asking: &&Asking| asking.requests.iter().any(|request| request.id == verdict.id);
+        let Some(asking) = asking.iter().find(is_named) else { return Ok(settled(texts.request_is_over())) };
         let word = if verdict.approved { "/approve" } else { "/deny" };
         let by = by.clone().with_parts(vec![Part::text(word)]).by(Role::User);
-        self.settle(&asking, verdict, &by, texts).await
+        self.settle(asking, verdict, &by, texts).await
     }
 
     /// Carries out `/approve` and `/deny`. A repeated command finds its own answers and gives the same result.

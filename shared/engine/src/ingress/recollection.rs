@@ -20,6 +20,7 @@ use annals_store::history::{Cursor, MAX_PAGE, Position};
 use annals_store::memory::{Deleted, Overview, Undoable};
 
 use super::{Ingress, IngressError};
+use crate::remembering::known_as;
 
 /// Maximum length of a list, in characters: one message on every platform.
 const MAX_LIST_CHARS: usize = 3500;
@@ -135,24 +136,16 @@ impl Ingress {
                 record.details = Details::Message(std::mem::take(command));
             }
         }
-        let owner = owner_of_session(&draft.chat, &said, true);
-        let owner = match owner {
-            Some(Owner::Chat(chat)) => Some(Owner::Chat(self.history.first_name(&chat).await?)),
-            // In a direct chat it is the Person already.
-            Some(Owner::User(person))
-                if self.config.dm_scope == DmScope::User && draft.chat.person().is_none() =>
-            {
-                Some(Owner::User(self.people.person_of(&person).await?))
-            }
-            owner => owner,
-        };
-        Ok(match owner {
-            Some(Owner::User(person)) => {
+        let Some(owner) = owner_of_session(&draft.chat, &said, true) else { return Ok(None) };
+        // In a direct chat it is the Person already.
+        let links = self.config.dm_scope == DmScope::User && draft.chat.person().is_none();
+        Ok(Some(match known_as(&self.history, owner, links).await? {
+            Owner::User(person) => {
                 let agent = self.config.agents.profiled(self.config.agents.of_draft(draft));
-                Some(Owner::of_person(agent, person))
+                Owner::of_person(agent, person)
             }
             owner => owner,
-        })
+        }))
     }
 }
 

@@ -13,14 +13,12 @@ use annals_core::time_zone::TimeZone;
 use crate::settings::memory_is_on;
 use crate::usage::UsageConfig;
 
-/// Settings of an ingress.
 #[derive(Clone, Debug)]
 pub struct IngressConfig {
     /// `AGENT_ID`, `AGENTS`: the agents, under whose ids replies are recorded.
     pub agents: Arc<Agents>,
     /// `ALLOW_FROM`, `ALLOW_CHATS`: the people and chats of platforms that may use the bot.
     pub access: Access,
-    /// `DM_SCOPE`
     pub dm_scope: DmScope,
     /// `LINKS`: the links that an operator has made.
     pub links: Links,
@@ -30,7 +28,6 @@ pub struct IngressConfig {
     pub language: Option<Language>,
     /// `TIME_ZONE`, of everybody who has none of their own.
     pub time_zone: TimeZone,
-    /// `MEMORY`
     pub memory_is_on: bool,
 }
 

@@ -10,13 +10,13 @@ use super::ReplyEvent;
 /// A reply as far as it has been made: the parts of its finished steps, and the answer that is under way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReplySoFar {
-    steps: Vec<Part>,
+    pub(super) steps: Vec<Part>,
     reasoning: String,
     text: String,
-    usage: Option<Usage>,
-    model: Option<String>,
+    pub(super) usage: Option<Usage>,
+    pub(super) model: Option<String>,
     /// Bases of all messages that its turn covers, if some were added since it began.
-    added: Vec<SortKey>,
+    pub(super) added: Vec<SortKey>,
 }
 
 impl ReplySoFar {
@@ -36,25 +36,9 @@ impl ReplySoFar {
         self.begin_answer();
     }
 
-    pub(super) fn steps(&self) -> &[Part] {
-        &self.steps
-    }
-
-    pub(super) fn set_added(&mut self, covers: &[SortKey]) {
-        self.added = covers.to_vec();
-    }
-
     /// Returns the bases of all messages that its turn covers, if some were added since it began; else none.
     pub fn added(&self) -> &[SortKey] {
         &self.added
-    }
-
-    pub(super) fn set_asked(&mut self, model: Option<String>) {
-        self.model = model;
-    }
-
-    pub(super) fn set_usage(&mut self, usage: Option<Usage>) {
-        self.usage = usage;
     }
 
     fn begin_answer(&mut self) {

@@ -38,7 +38,6 @@ const MAX_SERVERS: usize = 16;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_TIMEOUT_SECS: u64 = 120;
 
-/// Value of `TOOLS`.
 #[derive(Clone, Debug)]
 pub enum ToolsSetting {
     /// The document itself.
@@ -47,7 +46,6 @@ pub enum ToolsSetting {
     Stored { bucket: String, key: String },
 }
 
-/// The outside tools.
 #[derive(Clone, Debug, Default)]
 pub struct ToolsConfig {
     /// The servers, in the order of the document.
@@ -80,7 +78,6 @@ pub enum Approval {
     Destructive,
 }
 
-/// Approval that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallApproval {
     /// No approval: `false`.
@@ -91,7 +88,6 @@ pub enum CallApproval {
     ByAdmins,
 }
 
-/// Settings of one tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ToolConfig {
     /// Approval that its calls need, if the document says so.

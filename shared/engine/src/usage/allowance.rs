@@ -28,9 +28,7 @@ const KEPT_FOR: Duration = Duration::from_hours(24);
 /// Prices and limits of usage.
 #[derive(Clone, Debug, Default)]
 pub struct UsageConfig {
-    /// `MODEL_PRICES`
     pub prices: Prices,
-    /// `LIMITS`
     pub limits: Limits,
     /// `ADMINS`: persons without limits, by the ids that they have across channels.
     pub admins: Arc<[String]>,
