@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use super::error::ModelError;
 
-/// The answer of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The text; empty only where there are calls.
@@ -53,11 +52,12 @@ pub enum Finish {
 }
 
 /// Tokens as the provider counts them, and our estimate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Tokens read, including those from a cache.
     pub input_tokens: u32,
+    /// Tokens written, including thoughts.
     pub output_tokens: u32,
     /// Tokens read from the provider's cache, if it says so.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,6 @@ impl Usage {
 pub enum Delta<'a> {
     Text(&'a str),
     Reasoning(&'a str),
-    /// A call with all of its arguments.
     Call(&'a ToolCall),
     /// The answer broke off: all earlier pieces are void.
     Void,
@@ -99,17 +98,6 @@ pub type Sink<'a> = &'a (dyn Fn(Delta<'_>) + Send + Sync);
 /// A sink for callers that need only the whole answer.
 pub const NO_SINK: Sink<'static> = &|_| {};
 
-/// Counts of tokens as a provider gives them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
-    /// Including those from a cache.
-    pub(super) input: u32,
-    /// Including thoughts.
-    pub(super) output: u32,
-    pub(super) cached: Option<u32>,
-}
-
-/// Reads a count of tokens.
 pub(super) fn tokens(count: &Value) -> Option<u32> {
     count.as_u64().and_then(|tokens| u32::try_from(tokens).ok())
 }
@@ -127,7 +115,8 @@ pub(super) struct PartialAnswer<'a> {
     pub(super) finish: Option<Finish>,
     /// True if nothing follows.
     pub(super) is_over: bool,
-    pub(super) counts: Option<Counts>,
+    /// The provider's counts.
+    pub(super) usage: Option<Usage>,
 }
 
 /// A call while its arguments come.
@@ -151,7 +140,7 @@ impl<'a> PartialAnswer<'a> {
             calls: Vec::new(),
             finish: None,
             is_over: false,
-            counts: None,
+            usage: None,
         }
     }
 
@@ -242,12 +231,7 @@ impl<'a> PartialAnswer<'a> {
             finish: if calls.is_empty() { self.finish.unwrap_or(Finish::Other) } else { Finish::ToolCalls },
             calls,
             reasoning: is_thought.then_some(reasoning),
-            usage: self.counts.map(|counts| Usage {
-                input_tokens: counts.input,
-                output_tokens: counts.output,
-                cached_input_tokens: counts.cached,
-                estimated_input_tokens: estimate,
-            }),
+            usage: self.usage.map(|usage| Usage { estimated_input_tokens: estimate, ..usage }),
         })
     }
 }

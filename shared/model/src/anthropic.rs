@@ -28,7 +28,6 @@ use super::frames::Frame;
 use super::provider::{Endpoint, Provider};
 use super::question::Tool;
 
-/// `anthropic-version`
 const VERSION: &str = "2023-06-01";
 
 /// Maximum tokens of an answer: more than a chat needs, with space for thoughts. The first models of the third generation
@@ -136,10 +135,10 @@ fn block(block: &Block<'_>) -> Vec<Value> {
             json!({"type": "image", "source": source})
         }
         Block::Call(id, call) => {
-            json!({"type": "tool_use", "id": id.as_str(), "name": call.name, "input": object(&call.input)})
+            json!({"type": "tool_use", "id": id, "name": call.name, "input": object(&call.input)})
         }
-        Block::Result { id, text, .. } => {
-            json!({"type": "tool_result", "tool_use_id": id.as_str(), "content": text})
+        Block::Result { id, text } => {
+            json!({"type": "tool_result", "tool_use_id": id, "content": text})
         }
         Block::Reasoning(reasoning) => return reasoning.blocks.clone(),
     }]
@@ -215,17 +214,17 @@ pub(super) fn finish(reason: &str) -> Finish {
 /// were read from a cache, or put there.
 fn count(usage: &Value, partial: &mut PartialAnswer<'_>) {
     let number = |name: &str| tokens(&usage[name]);
-    let mut counts = partial.counts.unwrap_or_default();
+    let mut counts = partial.usage.unwrap_or_default();
     if let Some(input) = number("input_tokens") {
         let (read, written) =
             (number("cache_read_input_tokens"), number("cache_creation_input_tokens").unwrap_or_default());
         // A later piece may have only some.
         let sum = input.saturating_add(read.unwrap_or_default()).saturating_add(written);
-        counts.input = counts.input.max(sum);
-        counts.cached = read.or(counts.cached);
+        counts.input_tokens = counts.input_tokens.max(sum);
+        counts.cached_input_tokens = read.or(counts.cached_input_tokens);
     }
-    counts.output = number("output_tokens").unwrap_or(counts.output);
+    counts.output_tokens = number("output_tokens").unwrap_or(counts.output_tokens);
     if usage.as_object().is_some_and(|usage| !usage.is_empty()) {
-        partial.counts = Some(counts);
+        partial.usage = Some(counts);
     }
 }

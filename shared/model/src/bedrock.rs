@@ -23,12 +23,12 @@ use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
-use super::answer::{Counts, PartialAnswer, tokens};
+use super::answer::{PartialAnswer, Usage, tokens};
 use super::anthropic::{finish, object};
 use super::conversation::{Block, Conversation, called};
 use super::failure;
 use super::frames::Frame;
-use super::provider::{Credentials, Endpoint, Provider};
+use super::provider::{Endpoint, Provider};
 use super::question::Tool;
 
 /// Characters that are escaped in a model's id: a colon, and the slashes of an ARN.
@@ -53,8 +53,8 @@ impl Provider for Bedrock {
         Some(format!("https://bedrock-runtime.{region}.{domain}"))
     }
 
-    fn credentials(&self) -> Credentials {
-        Credentials::KeyOrAws
+    fn may_use_aws(&self) -> bool {
+        true
     }
 
     fn request(&self, endpoint: &Endpoint<'_>, conversation: &Conversation<'_>) -> (String, Value) {
@@ -89,7 +89,7 @@ impl Provider for Bedrock {
                 answer.finish = Some(finish(data["stopReason"].as_str().unwrap_or_default()));
             }
             "metadata" => {
-                answer.counts = counts(&data["usage"]);
+                answer.usage = usage(&data["usage"]);
                 answer.is_over = true;
             }
             _ => {}
@@ -109,7 +109,7 @@ impl Provider for Bedrock {
             let said = if thought["reasoningText"].is_object() { &thought["reasoningText"] } else { thought };
             think(number, said, answer);
         }
-        answer.counts = counts(&body["usage"]);
+        answer.usage = usage(&body["usage"]);
         answer.finish = body["stopReason"].as_str().map(finish);
     }
 }
@@ -165,11 +165,11 @@ fn block(block: &Block<'_>) -> Vec<Value> {
             json!({"image": {"format": image.format(), "source": source}})
         }
         Block::Call(id, call) => {
-            let call = json!({"toolUseId": id.as_str(), "name": call.name, "input": object(&call.input)});
+            let call = json!({"toolUseId": id, "name": call.name, "input": object(&call.input)});
             json!({"toolUse": call})
         }
-        Block::Result { id, text, .. } => {
-            json!({"toolResult": {"toolUseId": id.as_str(), "content": [{"text": text}]}})
+        Block::Result { id, text } => {
+            json!({"toolResult": {"toolUseId": id, "content": [{"text": text}]}})
         }
         Block::Reasoning(reasoning) => return thoughts(&reasoning.blocks),
     }]
@@ -224,13 +224,14 @@ fn thoughts(blocks: &[Value]) -> Vec<Value> {
 }
 
 /// Returns the counts. `inputTokens` does not include tokens that were read from a cache, or put there.
-fn counts(usage: &Value) -> Option<Counts> {
+fn usage(usage: &Value) -> Option<Usage> {
     let number = |name: &str| tokens(&usage[name]);
     let (read, written) = (number("cacheReadInputTokens"), number("cacheWriteInputTokens"));
     let beside = read.unwrap_or_default().saturating_add(written.unwrap_or_default());
-    Some(Counts {
-        input: number("inputTokens")?.saturating_add(beside),
-        output: number("outputTokens")?,
-        cached: read,
+    Some(Usage {
+        input_tokens: number("inputTokens")?.saturating_add(beside),
+        output_tokens: number("outputTokens")?,
+        cached_input_tokens: read,
+        ..Usage::default()
     })
 }

@@ -10,21 +10,17 @@ use super::anthropic::Anthropic;
 use super::bedrock::Bedrock;
 use super::failure;
 use super::openai::OpenAi;
-use super::provider::{Credentials, Provider};
+use super::provider::Provider;
 
 /// All providers, in the order in which messages name them.
 static PROVIDERS: [&dyn Provider; 3] = [&OpenAi, &Anthropic, &Bedrock];
 
-/// The value of `MODEL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelChoice {
-    /// `echo`
     Echo,
-    /// `<provider>:<model>`
     Hosted(HostedModel),
 }
 
-/// A model of a provider.
 #[derive(Clone, Debug)]
 pub struct HostedModel {
     pub(super) provider: &'static dyn Provider,
@@ -44,7 +40,7 @@ impl HostedModel {
 
     /// Returns true if requests without `MODEL_API_KEY` are signed with the process's role in AWS.
     pub fn may_use_aws(&self) -> bool {
-        self.provider.credentials() == Credentials::KeyOrAws
+        self.provider.may_use_aws()
     }
 
     pub fn provider(&self) -> &'static str {
@@ -81,11 +77,8 @@ impl Eq for HostedModel {}
 /// The settings of a model: its address, key and fallback.
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// `MODEL`
     pub choice: ModelChoice,
-    /// `MODEL_BASE_URL`
     pub base_url: Option<String>,
-    /// `MODEL_API_KEY`
     pub api_key: Option<SecretString>,
     /// `MODEL_PROMPT_CACHE`: true if requests say what the provider caches, for providers that need to be told.
     pub marks_cache: bool,

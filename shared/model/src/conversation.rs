@@ -35,7 +35,6 @@ use super::readable;
 /// The first line, if the conversation would start with the assistant. People may write the same line: it quotes nobody.
 const EARLIER: &str = "[earlier messages are not in view]";
 
-/// A request.
 #[derive(Debug)]
 pub(super) struct Conversation<'a> {
     pub(super) system: Option<&'a str>,
@@ -75,11 +74,10 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    Call(CallId, ToolCall),
+    /// A call, with the id that joins it to its result, in a form that all providers accept.
+    Call(String, ToolCall),
     Result {
-        id: CallId,
-        #[allow(dead_code, reason = "for providers that join a result to its call by the function's name")]
-        name: String,
+        id: String,
         text: String,
     },
 }
@@ -87,16 +85,6 @@ pub(super) enum Block<'a> {
 /// Returns a call in words, for requests without tools.
 pub(super) fn called(call: &ToolCall) -> String {
     markup::tool_call(&call.name, &call.input.to_string())
-}
-
-/// The id that joins a call to its result, in a form that all providers accept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CallId(String);
-
-impl CallId {
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// The ids of the calls of a conversation, each unique: some providers refuse a repeated one, though models number their
@@ -110,7 +98,7 @@ struct CallIds {
 impl CallIds {
     /// Returns the ids of the next step's calls: at most 64 of `[A-Za-z0-9_-]`. Any other, of another provider, is replaced by
     /// its place.
-    fn of(&mut self, step: &Step) -> Vec<CallId> {
+    fn of(&mut self, step: &Step) -> Vec<String> {
         let number = self.steps;
         self.steps += 1;
         let ids = step.done.iter().enumerate().map(|(at, done)| {
@@ -122,14 +110,14 @@ impl CallIds {
         ids.collect()
     }
 
-    fn once(&mut self, given: &str) -> CallId {
+    fn once(&mut self, given: &str) -> String {
         let (mut id, mut number) = (given.to_owned(), 1);
         while !self.taken.insert(id.clone()) {
             number += 1;
             let mark = format!("_{number}");
             id = format!("{}{mark}", &given[..given.len().min(64 - mark.len())]);
         }
-        CallId(id)
+        id
     }
 }
 
@@ -283,7 +271,7 @@ impl<'a> Conversation<'a> {
             let sent = done.sent();
             let sent = if sent.trim().is_empty() { "[nothing]".into() } else { sent };
             let own = if offers {
-                Block::Result { id, name: done.call.name.clone(), text: markup::escape(&sent).into_owned() }
+                Block::Result { id, text: markup::escape(&sent).into_owned() }
             } else {
                 Block::Text(markup::tool_result(&sent))
             };
@@ -291,7 +279,6 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Returns true if the request has images.
     pub(super) fn has_images(&self) -> bool {
         self.turns.iter().flat_map(|turn| &turn.blocks).any(|block| matches!(block, Block::Image(_)))
     }
@@ -363,7 +350,7 @@ mod tests {
             .map(|turn| {
                 let texts = turn.blocks.iter().map(|block| match block {
                     Block::Text(text) | Block::Result { text, .. } => text.clone(),
-                    Block::Call(id, call) => format!("{}({})", call.name, id.as_str()),
+                    Block::Call(id, call) => format!("{}({id})", call.name),
                     Block::Image(_) => "image".into(),
                     Block::Reasoning(_) => "thought".into(),
                 });

@@ -17,7 +17,6 @@ pub const WAITS: &str =
 /// The result of an unfinished call in a message of another program, for the model.
 const NO_RESULT: &str = "there is no result";
 
-/// A piece of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
     Text(String),
@@ -28,7 +27,7 @@ pub(super) enum Piece {
 /// Returns the pieces of an assistant's `message`, in order; none is empty.
 pub(super) fn pieces(message: &UiMessage) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let mut open = Step { text: String::new(), reasoning: None, done: Vec::new() };
+    let mut open = Step::default();
     for part in &message.parts {
         match part.view() {
             PartView::StepStart => close(&mut open, &mut pieces),
@@ -75,7 +74,7 @@ pub fn steps(message: &UiMessage) -> Vec<Step> {
 }
 
 fn close(open: &mut Step, pieces: &mut Vec<Piece>) {
-    let step = std::mem::replace(open, Step { text: String::new(), reasoning: None, done: Vec::new() });
+    let step = std::mem::take(open);
     if !step.done.is_empty() {
         pieces.push(Piece::Step(step));
     } else if !step.text.is_empty() {

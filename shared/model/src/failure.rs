@@ -81,7 +81,8 @@ pub(super) fn refuses_streaming(status: u16, body: &str) -> bool {
 
 /// Returns true if the model accepts no images at all, by the refusal of a request with images.
 pub(super) fn is_blind(status: u16, body: &str) -> bool {
-    may_be_about_images(status)
+    // Gateways use 404, llama.cpp and Ollama 500.
+    matches!(status, 400 | 404 | 415 | 422 | 500 | 501)
         && !says_too_long(status, body)
         && texts(body).any(|text| BLIND.split('|').any(|words| text.contains(words)))
 }
@@ -91,11 +92,6 @@ pub(super) fn is_blind(status: u16, body: &str) -> bool {
 pub(super) fn is_about_images(status: u16, body: &str) -> bool {
     let is_plain = matches!(status, 400 | 415 | 422) && !says_too_long(status, body);
     is_plain || is_blind(status, body)
-}
-
-/// Returns true for statuses of such refusals. Gateways use 404, llama.cpp and Ollama 500.
-fn may_be_about_images(status: u16) -> bool {
-    matches!(status, 400 | 404 | 415 | 422 | 500 | 501)
 }
 
 /// Returns the status for the name of an error. Sources: "Errors" of Anthropic, `ConverseStream` of Amazon Bedrock.

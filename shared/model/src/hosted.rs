@@ -16,7 +16,7 @@ use annals_io::recorder::{Recorder, Timing};
 use annals_io::tls;
 use aws_config::SdkConfig;
 use futures::FutureExt;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::answer::{Answer, NO_SINK, PartialAnswer, Sink};
@@ -53,9 +53,9 @@ pub struct Hosted {
     /// `MODEL_VISION`
     sees: Option<bool>,
     known: Arc<Known>,
-    metrics: Metrics,
+    pub(super) metrics: Metrics,
     /// That of the run that the model is asked for.
-    recorder: Recorder,
+    pub(super) recorder: Recorder,
 }
 
 /// The limits of an endpoint as far as the process knows them.
@@ -65,13 +65,6 @@ struct Known {
     refuses_option: AtomicBool,
     /// True if its model accepts no images.
     is_blind: AtomicBool,
-}
-
-/// A response that is not 2xx.
-struct Refused {
-    status: u16,
-    headers: HeaderMap,
-    body: String,
 }
 
 impl Hosted {
@@ -104,14 +97,6 @@ impl Hosted {
             metrics: Metrics::default(),
             recorder: Recorder::default(),
         })
-    }
-
-    pub(super) fn count_in(&mut self, metrics: Metrics) {
-        self.metrics = metrics;
-    }
-
-    pub(super) fn record_in(&mut self, recorder: Recorder) {
-        self.recorder = recorder;
     }
 
     pub(super) fn name(&self) -> String {
@@ -212,43 +197,31 @@ impl Hosted {
     /// Sends the request, and if the endpoint refuses its optional part, once more without that. Returns the response once
     /// it has begun successfully.
     async fn send(&self, conversation: &Conversation<'_>) -> Result<reqwest::Response, ModelError> {
-        let mut refused = match self.send_once(conversation).await? {
-            Ok(response) => return Ok(response),
-            Err(refused) => refused,
-        };
-        if self.model.provider.refuses_option(refused.status, &refused.body)
-            && !self.known.refuses_option.swap(true, Ordering::Relaxed)
-        {
-            refused = match self.send_once(conversation).await? {
-                Ok(response) => return Ok(response),
-                Err(refused) => refused,
-            };
-        }
-        let Refused { status, headers, body } = refused;
-        if conversation.has_images() {
-            self.known.is_blind.fetch_or(failure::is_blind(status, &body), Ordering::Relaxed);
-            if failure::is_about_images(status, &body) {
-                return Err(ModelError::ImagesRefused);
+        loop {
+            if !self.recorder.may_request(conversation.purpose) {
+                return Err(ModelError::RequestsSpent);
             }
+            let response = self.request(conversation).await?.send().await;
+            let response = response.map_err(|error| failure::of_transport(&error))?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            let (status, headers) = (response.status().as_u16(), response.headers().clone());
+            let body = response.text().await.unwrap_or_default();
+            let status = failure::status_of_response(status, &body);
+            if self.model.provider.refuses_option(status, &body)
+                && !self.known.refuses_option.swap(true, Ordering::Relaxed)
+            {
+                continue;
+            }
+            if conversation.has_images() {
+                self.known.is_blind.fetch_or(failure::is_blind(status, &body), Ordering::Relaxed);
+                if failure::is_about_images(status, &body) {
+                    return Err(ModelError::ImagesRefused);
+                }
+            }
+            return Err(failure::of_response(status, &headers, &body));
         }
-        Err(failure::of_response(status, &headers, &body))
-    }
-
-    async fn send_once(
-        &self,
-        conversation: &Conversation<'_>,
-    ) -> Result<Result<reqwest::Response, Refused>, ModelError> {
-        if !self.recorder.may_request(conversation.purpose) {
-            return Err(ModelError::RequestsSpent);
-        }
-        let response = self.request(conversation).await?.send().await;
-        let response = response.map_err(|error| failure::of_transport(&error))?;
-        if response.status().is_success() {
-            return Ok(Ok(response));
-        }
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = response.text().await.unwrap_or_default();
-        Ok(Err(Refused { status: failure::status_of_response(status, &body), headers, body }))
     }
 
     async fn request(&self, conversation: &Conversation<'_>) -> Result<reqwest::RequestBuilder, ModelError> {

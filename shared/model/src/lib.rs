@@ -52,7 +52,6 @@ pub use hosted::Hosted;
 pub use models::Models;
 pub use question::{Done, ImageAt, Question, Step, Tool};
 
-/// A model that answers.
 #[derive(Clone, Debug)]
 pub enum Model {
     /// Repeats the unanswered messages.
@@ -82,21 +81,21 @@ impl Model {
 
     /// Returns the same model, which counts its requests in `metrics`; so does its fallback.
     #[must_use]
-    pub fn with_metrics(mut self, metrics: Metrics) -> Self {
-        if let Self::Hosted { model, fallback } = &mut self {
-            *fallback = fallback.take().map(|fallback| Box::new(fallback.with_metrics(metrics.clone())));
-            model.count_in(metrics);
-        }
-        self
+    pub fn with_metrics(self, metrics: Metrics) -> Self {
+        self.with(&move |model| model.metrics = metrics.clone())
     }
 
     /// Returns the same model for one run: it counts each request in `recorder`, which may refuse it, and records it there. So
     /// does its fallback.
     #[must_use]
-    pub fn with_recorder(mut self, recorder: &Recorder) -> Self {
+    pub fn with_recorder(self, recorder: &Recorder) -> Self {
+        self.with(&|model| model.recorder = recorder.clone())
+    }
+
+    fn with(mut self, change: &dyn Fn(&mut Hosted)) -> Self {
         if let Self::Hosted { model, fallback } = &mut self {
-            *fallback = fallback.take().map(|fallback| Box::new(fallback.with_recorder(recorder)));
-            model.record_in(recorder.clone());
+            change(model);
+            *fallback = fallback.take().map(|fallback| Box::new(fallback.with(change)));
         }
         self
     }
@@ -132,10 +131,6 @@ impl Model {
 
     /// Asks this model once. The answer goes to `sink` piece by piece while it comes; if the request fails, the sink gets
     /// [`Delta::Void`].
-    ///
-    /// # Errors
-    ///
-    /// The model gave no answer.
     pub async fn answer(&self, question: Question<'_>, sink: Sink<'_>) -> Result<Answer, ModelError> {
         match self {
             Self::Echo => Ok(echo(question.said(), sink)),
@@ -145,10 +140,6 @@ impl Model {
 
     /// Asks once for text outside a conversation, and if that fails, the fallback. The answer has text. `echo` returns the
     /// prompt's text; a caller that needs more checks [`Model::is_echo`] first.
-    ///
-    /// # Errors
-    ///
-    /// Neither model gave an answer.
     pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
         let answered = match self {
             Self::Echo => Ok(echo(prompt.text.clone(), NO_SINK)),

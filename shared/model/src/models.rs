@@ -18,10 +18,6 @@ pub struct Models {
 impl Models {
     /// Returns the models of `settings`, which count their requests in `metrics`. The other parameters and errors are those of
     /// [`Model::new`].
-    ///
-    /// # Errors
-    ///
-    /// As for [`Model::new`].
     pub fn new(
         settings: &ModelSettings,
         clock: &Clock,
@@ -33,7 +29,6 @@ impl Models {
         Ok(Self { main: model(settings)?, others })
     }
 
-    /// Returns the model of `MODEL`.
     pub fn main(&self) -> &Model {
         &self.main
     }

@@ -17,7 +17,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::answer::{Counts, Finish, PartialAnswer, tokens};
+use super::answer::{Finish, PartialAnswer, Usage, tokens};
 use super::conversation::{Block, Conversation, Speaker, Turn};
 use super::failure;
 use super::frames::{DONE, Frame};
@@ -103,9 +103,7 @@ fn messages(turn: &Turn<'_>) -> Vec<Value> {
         return vec![assistant(turn, &text)];
     }
     let results = turn.blocks.iter().filter_map(|block| match block {
-        Block::Result { id, text, .. } => {
-            Some(json!({"role": "tool", "tool_call_id": id.as_str(), "content": text}))
-        }
+        Block::Result { id, text } => Some(json!({"role": "tool", "tool_call_id": id, "content": text})),
         _ => None,
     });
     let has_images = turn.blocks.iter().any(|block| matches!(block, Block::Image(_)));
@@ -132,7 +130,7 @@ fn assistant(turn: &Turn<'_>, text: &str) -> Value {
     let mut message = json!({"role": "assistant", "content": text});
     let calls = turn.blocks.iter().filter_map(|block| match block {
         Block::Call(id, call) => Some(json!({
-            "id": id.as_str(),
+            "id": id,
             "type": "function",
             "function": {"name": call.name, "arguments": call.input.to_string()},
         })),
@@ -205,19 +203,20 @@ fn choice(data: &Value, name: &str, partial: &mut PartialAnswer<'_>) {
             _ => Finish::Other,
         });
     }
-    partial.counts = counts(&data["usage"]).or(partial.counts);
+    partial.usage = usage(&data["usage"]).or(partial.usage);
 }
 
-fn counts(usage: &Value) -> Option<Counts> {
+fn usage(usage: &Value) -> Option<Usage> {
     // OpenAI's place, DeepSeek's and Kimi's.
     let cached = [
         &usage["prompt_tokens_details"]["cached_tokens"],
         &usage["prompt_cache_hit_tokens"],
         &usage["cached_tokens"],
     ];
-    Some(Counts {
-        input: tokens(&usage["prompt_tokens"])?,
-        output: tokens(&usage["completion_tokens"])?,
-        cached: cached.into_iter().find_map(tokens),
+    Some(Usage {
+        input_tokens: tokens(&usage["prompt_tokens"])?,
+        output_tokens: tokens(&usage["completion_tokens"])?,
+        cached_input_tokens: cached.into_iter().find_map(tokens),
+        ..Usage::default()
     })
 }

@@ -6,7 +6,6 @@ use annals_core::settings::{ConfigError, Env, Setting};
 
 use super::answer::Usage;
 
-/// `MODEL_PRICES`
 pub const MODEL_PRICES: Setting = Setting::optional(
     "MODEL_PRICES",
     "comma-separated `model=input/output` or `model=input/output/cached`, per million tokens, in one currency: \
@@ -56,7 +55,6 @@ impl Prices {
         Ok(Self(read.collect::<Result<_, _>>()?))
     }
 
-    /// Returns true if no price is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -5,7 +5,7 @@
 //!   as the strictest provider wants them. `must_answer` means that no call is possible: no tools, `tool_choice: none`, or
 //!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold.
 //! - **Answer.** It always streams. A frame adds to a [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must
-//!   go back with them, such as signatures), counts, and `finish`, from which on only counts may follow. `is_over` ends the
+//!   go back with them, such as signatures), `usage`, and `finish`, from which on only that may follow. `is_over` ends the
 //!   reading at once: it is set only at the stream's own end.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
@@ -37,8 +37,10 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
     /// AWS region and that is unknown.
     fn base_url(&self, region: Option<&str>) -> Option<String>;
 
-    fn credentials(&self) -> Credentials {
-        Credentials::Key
+    /// Returns true if requests without `MODEL_API_KEY` are signed with the process's own role in AWS. Others need the key,
+    /// except for private servers.
+    fn may_use_aws(&self) -> bool {
+        false
     }
 
     /// Returns the headers that authorize a request with `key`. Private servers often need no key, and ignore the header.
@@ -80,15 +82,6 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
 
     /// Reads an answer in one piece, from a server that does not stream.
     fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>);
-}
-
-/// The credentials that a provider's requests need.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Credentials {
-    /// `MODEL_API_KEY`, except for private servers.
-    Key,
-    /// `MODEL_API_KEY`, or else the process's own role in AWS, with which requests are signed.
-    KeyOrAws,
 }
 
 /// The addressee of a request.

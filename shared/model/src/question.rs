@@ -37,7 +37,6 @@ pub struct Question<'a> {
     pub came_after: &'a [usize],
 }
 
-/// An image of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageAt {
     /// Index of the message in [`Question::messages`].
@@ -58,11 +57,9 @@ pub struct Tool {
 }
 
 /// One answer of a turn that held calls, with their results: a call is never sent without one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// [`Answer::text`]
     pub text: String,
-    /// [`Answer::reasoning`]
     pub reasoning: Option<Reasoning>,
     /// All of [`Answer::calls`], in order.
     pub done: Vec<Done>,

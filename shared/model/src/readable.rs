@@ -18,7 +18,6 @@ pub(super) fn text(message: &UiMessage) -> String {
     markup::forwarded(message).into_iter().chain([text]).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns true if `message` is a summary.
 pub(super) fn is_summary(message: &UiMessage) -> bool {
     message.role == Role::Assistant && message.metadata.kind() == Some(Kind::Summary)
 }

@@ -67,7 +67,7 @@ pub fn model(env: Env<'_>, default: Option<&str>) -> Result<ModelSettings, Confi
     let mut settings = match one(env, &FIRST)? {
         Some(settings) => settings,
         None => match default {
-            Some(default) => ModelSettings::new(choice(&FIRST, default)?),
+            Some(default) => ModelSettings::new(parsed(FIRST.model, default)?),
             None => {
                 return Err(ConfigError::new("MODEL", format!("is not set: give {}", ModelChoice::forms())));
             }
@@ -146,7 +146,7 @@ fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError
             _ => Ok(None),
         };
     };
-    let mut settings = ModelSettings::new(choice(names, &value)?);
+    let mut settings = ModelSettings::new(parsed(names.model, &value)?);
     let is_url = |url: &String| {
         reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
     };
@@ -169,10 +169,6 @@ fn one(env: Env<'_>, names: &Names) -> Result<Option<ModelSettings>, ConfigError
     settings.base_url = base_url;
     settings.api_key = api_key.map(SecretString::from);
     Ok(Some(settings))
-}
-
-fn choice(names: &Names, value: &str) -> Result<ModelChoice, ConfigError> {
-    parsed(names.model, value)
 }
 
 fn parsed(variable: &str, value: &str) -> Result<ModelChoice, ConfigError> {
