@@ -24,7 +24,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use tracing::Instrument;
 
-use crate::{Agent, Attempt, TurnError, Undone};
+use crate::{Agent, Attempt};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
@@ -93,15 +93,7 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
         }
     }
     agent.settle(group.at).await;
-    let run = async {
-        tokio::select! {
-            done = agent.run_all(&chat, &group.named) => done,
-            // An environment of several invocations outlives the one that times out; no run outlives its lease.
-            () = agent.clock.sleep(agent.lease) => {
-                Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST })
-            }
-        }
-    };
+    let run = agent.run_within_lease(&chat, &group.named);
     // A panic is a failure of this chat; the other chats continue.
     let pause = match AssertUnwindSafe(run).catch_unwind().await {
         Ok(Ok(())) => return Vec::new(),

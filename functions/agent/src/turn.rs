@@ -45,10 +45,6 @@ impl Agent {
     }
 
     /// Does the same as [`Agent::run`] for several turns of the queue; `named` are the messages that they name.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Agent::run`].
     pub async fn run_all(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
         let mut attempt = Attempt::FIRST;
         let ended = run_uncounted(self, chat, named, &mut attempt).await;
@@ -56,6 +52,15 @@ impl Agent {
             self.metrics.add(Metric::TurnFailures, 1);
         }
         ended.map_err(|error| Undone { error, attempt })
+    }
+
+    /// Does the same as [`Agent::run_all`] in an environment that outlives an invocation, or is frozen between two: no run outlives
+    /// its lease.
+    pub async fn run_within_lease(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
+        tokio::select! {
+            done = self.run_all(chat, named) => done,
+            () = self.clock.sleep(self.lease) => Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST }),
+        }
     }
 }
 

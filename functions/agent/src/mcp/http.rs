@@ -51,29 +51,13 @@ impl StreamableHttpClient for Http {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        self.post_message_with_max_sse_event_size(uri, message, session, token, headers, MAX_LIST_BYTES).await
-    }
-
-    async fn post_message_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        max_event: usize,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
         use StreamableHttpPostResponse::{Json, Sse};
         let id = match &message {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
         };
         let again = (uri.clone(), message.clone(), session.clone(), headers.clone());
-        let answer = self
-            .client
-            .post_message_with_max_sse_event_size(uri, message, session, token, headers, max_event)
-            .await?;
-        Ok(match answer {
+        Ok(match self.client.post_message(uri, message, session, token, headers).await? {
             Json(JsonRpcMessage::Error(mut error), session) => {
                 error.id = id.or(error.id);
                 Json(JsonRpcMessage::Error(error), session)
@@ -103,22 +87,6 @@ impl StreamableHttpClient for Http {
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Failure> {
         let events = self.client.get_stream(uri, session, last_event, token, headers).await?;
-        Ok(read(events, None, &self.has_changed))
-    }
-
-    async fn get_stream_with_max_sse_event_size(
-        &self,
-        uri: Arc<str>,
-        session: Option<Arc<str>>,
-        last_event: Option<String>,
-        token: Option<String>,
-        headers: HashMap<HeaderName, HeaderValue>,
-        max_event: usize,
-    ) -> Result<Events, Failure> {
-        let events = self
-            .client
-            .get_stream_with_max_sse_event_size(uri, session, last_event, token, headers, max_event)
-            .await?;
         Ok(read(events, None, &self.has_changed))
     }
 }
