@@ -12,8 +12,7 @@ use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{MemoryConfig, ViewConfig, model_names};
 use annals_http::chat::Web;
-use annals_http::limit::Limits;
-use annals_http::settings::{ApiKey, CorsOrigins, api_keys};
+use annals_http::settings::{ApiKey, api_keys};
 use annals_http::{Http, random_id};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
@@ -25,12 +24,12 @@ use axum::body::Body;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Method, Request, Response, StatusCode, header};
+use reqwest::{ClientBuilder, Method, Request, Response, StatusCode, header};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::config::data_dir;
+use crate::config::{DATA_DIR, data_dir};
 use crate::histories::open_beside;
 use crate::profiles;
 use crate::stores::check_writable;
@@ -55,6 +54,8 @@ enum Transport {
         client: reqwest::Client,
         /// The address, without a slash at the end.
         base: String,
+        /// Its name for people: the address, of a program elsewhere.
+        name: String,
         /// The source of the key and the address, for errors.
         key_name: String,
         url_name: String,
@@ -98,14 +99,27 @@ impl Api {
     ) -> anyhow::Result<Self> {
         let client = tls::client().connect_timeout(PATIENCE).read_timeout(PATIENCE).build()?;
         let base = base.trim_end_matches('/').to_owned();
-        Ok(Self { transport: Transport::Network { client, base, key_name, url_name }, key })
+        let name = base.clone();
+        Ok(Self { transport: Transport::Network { client, base, name, key_name, url_name }, key })
+    }
+
+    /// Returns the endpoint for terminals, to whose socket `client` sends every request.
+    pub(crate) fn of_terminal(client: ClientBuilder, key: SecretString) -> anyhow::Result<Self> {
+        let transport = Transport::Network {
+            client: client.read_timeout(PATIENCE).build()?,
+            base: "http://localhost".into(),
+            name: "the program".into(),
+            key_name: "the terminal".into(),
+            url_name: DATA_DIR.name.into(),
+        };
+        Ok(Self { transport, key })
     }
 
     /// Returns the API over the data directory, whether a program uses it or not, with an admin key of the name that its
     /// program has. Checks first that it can be written if the command `writes`.
     pub async fn of_this_machine(env: Env<'_>, clock: Clock, writes: bool) -> anyhow::Result<Self> {
         let data_dir = data_dir(env);
-        let (history, queue) = open_beside(&data_dir, retention(env)?, clock.clone()).await?;
+        let (history, queue) = open_beside(&data_dir, retention(env)?, clock).await?;
         if writes {
             check_writable(&data_dir)?;
         }
@@ -122,21 +136,13 @@ impl Api {
             ..IngressConfig::default()
         };
         let ingress = Ingress::new(history, Arc::new(queue), ingress);
+        let keys = vec![ApiKey { name, secret: secret.clone(), admin: true }];
+        let web = Web::buffered(ingress.clone());
+        let profiles = profiles::read(&ProfilesSetting::from_env(env, &memory.agents, models.clone())?)?;
         let router = annals_http::router(Http {
-            web: Web::buffered(ingress.clone()),
-            ingress,
-            keys: vec![ApiKey { name, secret: secret.clone(), admin: true }],
-            view: ViewConfig::from_env(env)?,
-            profiles: profiles::read(&ProfilesSetting::from_env(env, &memory.agents, models.clone())?)?,
-            memory,
             models,
             system_prompt: env.optional("SYSTEM_PROMPT"),
-            cors_origins: CorsOrigins::None,
-            console: false,
-            limits: Limits::new(None),
-            new_id: random_id,
-            after_forgetting: None,
-            clock,
+            ..Http::new(ingress, keys, web, ViewConfig::from_env(env)?, (memory, profiles))
         });
         Ok(Self { transport: Transport::Here(router), key: secret })
     }
@@ -144,7 +150,7 @@ impl Api {
     /// Returns the name of the program, for people.
     pub(crate) fn name(&self) -> &str {
         match &self.transport {
-            Transport::Network { base, .. } => base,
+            Transport::Network { name, .. } => name,
             Transport::Here(_) => "this machine",
         }
     }
@@ -191,18 +197,13 @@ impl Api {
         path: &str,
         mut take: impl FnMut(&[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<u64> {
-        let mut lines = self.open_lines(path).await?;
+        let mut lines = Lines::of(self.get(path, &[], NDJSON).await?, self.broke_off());
         let mut count = 0;
         while let Some(line) = lines.next().await? {
             take(&line)?;
             count += 1;
         }
         Ok(count)
-    }
-
-    async fn open_lines(&self, path: &str) -> anyhow::Result<Lines> {
-        let answer = self.get(path, &[], NDJSON).await?;
-        Ok(Lines { answer, received: Vec::new(), is_over: false, broke_off: self.broke_off() })
     }
 
     async fn get(&self, path: &str, query: &[(&str, String)], accept: &str) -> anyhow::Result<Response> {
@@ -234,10 +235,10 @@ impl Api {
         };
         let request = request.build()?;
         let answer = match &self.transport {
-            Transport::Network { client, base, url_name, .. } => {
+            Transport::Network { client, name, url_name, .. } => {
                 client.execute(request).await.map_err(|error| {
                     let why = chain(&error.without_url());
-                    failed(format!("{base} does not answer ({why}): check {url_name}, and that it runs"))
+                    failed(format!("{name} does not answer ({why}): check {url_name}, and that it runs"))
                 })?
             }
             Transport::Here(router) => answer_of(router, request).await?,
@@ -273,8 +274,8 @@ impl Api {
 
     fn not_annals(&self) -> String {
         match &self.transport {
-            Transport::Network { base, url_name, .. } => {
-                format!("{base} does not answer as this version of Annals does: check {url_name}")
+            Transport::Network { name, url_name, .. } => {
+                format!("{name} does not answer as this version of Annals does: check {url_name}")
             }
             Transport::Here(_) => "the data directory has an unexpected answer".to_owned(),
         }
@@ -293,7 +294,7 @@ async fn answer_of(router: &Router, request: Request) -> anyhow::Result<Response
 }
 
 /// Lines of an answer.
-struct Lines {
+pub(crate) struct Lines {
     answer: Response,
     received: Vec<u8>,
     is_over: bool,
@@ -301,8 +302,13 @@ struct Lines {
 }
 
 impl Lines {
-    /// Returns the next line that is not empty, without its end.
-    async fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
+    /// Returns the lines of `answer`; `broke_off` is the error if that breaks off.
+    pub(crate) fn of(answer: Response, broke_off: String) -> Self {
+        Self { answer, received: Vec::new(), is_over: false, broke_off }
+    }
+
+    /// Returns the next line that is not empty, without its end. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Vec<u8>>> {
         loop {
             if let Some(end) = self.received.iter().position(|byte| *byte == b'\n') {
                 let mut line: Vec<u8> = self.received.drain(..=end).collect();

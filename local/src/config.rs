@@ -30,7 +30,7 @@ use crate::stores::private::secret_of;
 /// Settings that only the local program has.
 pub const SETTINGS: [Setting; 7] = [DATA_DIR, HOST, PORT, USER, URL, KEY, PROFILE];
 
-const DATA_DIR: Setting = Setting::new(
+pub(crate) const DATA_DIR: Setting = Setting::new(
     "ANNALS_DATA_DIR",
     ".annals",
     "local only: a folder that no other running Annals uses; it is made private to its owner",

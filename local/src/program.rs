@@ -21,7 +21,7 @@ use annals_http::auth::caller;
 use annals_http::chat::Web;
 use annals_http::limit::Limits;
 use annals_http::settings::ApiKey;
-use annals_http::{AfterForgetting, Http, random_id};
+use annals_http::{AfterForgetting, Http};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_model::{ModelSettings, Models};
@@ -38,6 +38,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router, middleware};
+use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
@@ -50,7 +51,7 @@ use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
 use crate::status::Status;
 use crate::stores::{DataLock, Stores, lock};
-use crate::terminal::endpoint::{BoundEndpoint, Endpoint};
+use crate::terminal::endpoint;
 use crate::upkeep::{keep_schedules, keep_up};
 
 /// Longest time that a run may hold a chat: longer than any run, since no other process could continue it.
@@ -70,8 +71,8 @@ pub struct Program {
     compactor: Compactor,
     scheduling: Scheduling,
     stores: Stores,
-    /// Endpoint for terminals, or the reason why there is none.
-    terminal: anyhow::Result<BoundEndpoint>,
+    /// Work of the endpoint for terminals, or the reason why there is none.
+    terminal: anyhow::Result<BoxFuture<'static, ()>>,
     gateway: Option<Gateway>,
     relay: Option<Relay<DiscordHost>>,
     _lock: DataLock,
@@ -166,8 +167,10 @@ impl Program {
             ..Agent::new(history, models, &config.agent)
         };
         let agent = agent.with_profiles(config.profiles.clone())?;
-        let terminal = Endpoint::new(ingress.clone(), agent.live.clone(), config.agent.view);
-        let terminal = terminal.bind(&config.data_dir);
+        // A stream lasts as long as its run.
+        let web = Web { live: agent.live.clone(), patience: LEASE, ..Web::buffered(ingress.clone()) };
+        let terminal = endpoint::routes(web.clone(), config.agent.view);
+        let terminal = endpoint::bind(terminal.layer(middleware::from_fn(to_the_end)), &config.data_dir);
         let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
             all.merge(route(ingress.clone(), confirmer.clone(), clock.clone()))
         });
@@ -177,20 +180,12 @@ impl Program {
         });
         let http = annals_http::router(Http {
             after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
-            // A stream lasts as long as its run.
-            web: Web { ingress: ingress.clone(), live: agent.live.clone(), run: None, patience: LEASE },
-            ingress,
-            keys: api_keys,
-            view: config.agent.view,
-            memory: config.agent.memory,
-            profiles: config.profiles,
             models: config.agent.model.names(),
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
             console: config.console,
             limits: Limits::new(config.rate_limit),
-            new_id: random_id,
-            clock,
+            ..Http::new(ingress, api_keys, web, config.agent.view, (config.agent.memory, config.profiles))
         });
         let mut router = channels.merge(http).layer(middleware::from_fn(to_the_end));
         let status = get(async move |headers: HeaderMap| read_status(&status, &status_keys, &headers).await);
@@ -250,7 +245,7 @@ impl Program {
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
         let schedules = tokio::spawn(keep_schedules(self.scheduling));
         let terminal = match self.terminal {
-            Ok(terminal) => Some(tokio::spawn(terminal.serve())),
+            Ok(terminal) => Some(tokio::spawn(terminal)),
             Err(error) => {
                 let error = format!("{error:#}");
                 tracing::warn!(

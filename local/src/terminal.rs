@@ -3,13 +3,12 @@
 //! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the program
 //! that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix socket in the
 //! data directory, which only its owner may open. So it works with any `HTTP_API_KEYS` and `ANNALS_PORT`, and two terminals can
-//! be in one chat. A program or stack elsewhere is asked by `/api/chat`, as browsers do, in a `room`.
+//! be in one chat. A program or stack elsewhere is asked at its address. Both are asked by `/api/chat`, as browsers do.
 //!
 //! # Layout
 //!
 //! - [`endpoint`]: answers terminals, in the program
-//! - `wire.rs`: requests and events between the two
-//! - `session.rs`: connects to the program, or runs one; `room.rs`, `chunks.rs`: elsewhere
+//! - `session.rs`: connects to the program, or runs one; `room.rs`, `chunks.rs`, `event.rs`: what is said, and its answer
 //! - `screen.rs`: output, with `markdown.rs`; `editor.rs`: input, with `rows.rs`, and `echo.rs` while an answer is made
 //! - `repl.rs`: a conversation; `once.rs`: a single message, in a pipe
 //! - `unknown.rs`: commands that do not exist
@@ -18,6 +17,7 @@ mod chunks;
 mod echo;
 mod editor;
 pub(crate) mod endpoint;
+mod event;
 mod markdown;
 mod once;
 mod repl;
@@ -26,7 +26,6 @@ mod rows;
 mod screen;
 mod session;
 mod unknown;
-mod wire;
 
 use std::io::{IsTerminal, Read};
 
@@ -122,7 +121,7 @@ async fn open(
     clock: Clock,
 ) -> anyhow::Result<Session> {
     if let Some(api) = elsewhere {
-        return Ok(Session::Elsewhere(Room::open(api, room, user, clock).await?));
+        return Ok(Session::elsewhere(Room::open(api, room, user, clock).await?));
     }
     let mut config = LocalConfig::from_env(env)?;
     config.user = user;

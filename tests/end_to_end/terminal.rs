@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use annals_test_support::model_api::{API_KEY, ModelApi};
@@ -556,5 +557,22 @@ async fn a_pipe_gets_the_reply_of_a_stack_alone_and_a_status() {
     assert_has(&error, &["does not accept the key (401): ANNALS_KEY"]);
     let (code, _, error) = piped(annals(app.data_dir(), &["chat", "--room", "kitchen", "hi"]), "");
     assert!(code == 1 && error.contains("--room is for a program or stack elsewhere"), "{error}");
+    app.finish().await;
+}
+
+/// What was streamed cannot be taken back, so the terminal reads the reply that is stored.
+#[tokio::test]
+async fn a_pipe_gets_the_stored_reply_after_an_answer_that_broke_off() {
+    let app = TestApp::start().await;
+    for command in [annals(app.data_dir(), &["chat", "count"]), elsewhere(&app, &["chat", "count"], OPS_KEY)]
+    {
+        let is_again = AtomicBool::new(false);
+        app.model().answer_by(move |_| {
+            let is_again = is_again.swap(true, Ordering::SeqCst);
+            Some(if is_again { "uno due tre" } else { "one two three four five six" }.to_owned())
+        });
+        app.model().break_off(1);
+        assert_eq!(app.as_time_passes(beside(move || piped(command, ""))).await, printed("uno due tre\n"));
+    }
     app.finish().await;
 }

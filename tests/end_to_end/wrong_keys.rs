@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use annals_core::record::Channel;
 use annals_core::settings::Env;
 use annals_engine::live::Live;
 use annals_engine::profiles::Profiles;
@@ -73,6 +74,7 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
                 Box::pin(async {})
             })),
             patience: Duration::from_secs(1),
+            channel: Channel::Web,
         },
         ingress,
         keys: api_keys(Env::new(&keys)).unwrap().unwrap(),

@@ -23,11 +23,6 @@ use crate::rounds::Rounds;
 use crate::task::ClaimedTurn;
 use crate::tools::offered::Offered;
 
-/// Returns true if `record` tells the user that a turn failed.
-pub fn is_failure_notice(record: &Record) -> bool {
-    record.kind() == Kind::Notice && is_failure_text(&record.message)
-}
-
 /// Returns true if the text of `message`, a notice, says that a turn failed.
 pub fn is_failure_text(message: &UiMessage) -> bool {
     let is_typed = matches!(message.metadata.notice(), Some(Notice::NoAnswer | Notice::NotCompacted));

@@ -47,7 +47,7 @@ mod turn;
 mod typing;
 
 pub use agent::{Agent, LEASE};
-pub use answer::{is_failure_notice, is_failure_text};
+pub use answer::is_failure_text;
 pub use error::{TurnError, Undone};
 pub use making::is_stopped_unanswered;
 pub use retry_policy::Attempt;

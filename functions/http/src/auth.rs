@@ -92,9 +92,11 @@ impl Caller {
         if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
     }
 
-    /// Returns what the rules of `AGENTS` see of a message that this caller sends through `channel`.
+    /// Returns what the rules of `AGENTS` see of a message that this caller sends through `channel`. The terminal's key is not one
+    /// of `HTTP_API_KEYS`.
     pub fn said(&self, channel: Channel) -> Said<'_> {
-        Said { channel: Some(channel), key: Some(&self.name), ..Said::default() }
+        let key = (channel != Channel::Terminal).then_some(self.name.as_str());
+        Said { channel: Some(channel), key, ..Said::default() }
     }
 
     /// Returns true if this caller may read and change the memory of `owner`: of people and conversations of its key, or of

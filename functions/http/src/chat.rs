@@ -226,8 +226,8 @@ impl Http {
         self.ingress.language().or_else(asked_for).unwrap_or(Language::En).texts()
     }
 
-    /// Returns the chat of the room `own`: itself, or if it asks for that under `DM_SCOPE=user`, the direct chat of
-    /// `user_id`.
+    /// Returns the chat of the room `own`: itself, or if it asks for that under `DM_SCOPE=user`, or at the terminal, the
+    /// direct chat of `user_id`.
     async fn room(
         &self,
         caller: &Caller,
@@ -235,12 +235,14 @@ impl Http {
         scope: Scope,
         user_id: &str,
     ) -> Result<Room, Failure> {
-        if scope == Scope::Room || self.ingress.dm_scope() == DmScope::Chat {
+        let (channel, is_own) =
+            (self.web.channel, scope == Scope::Room || self.ingress.dm_scope() == DmScope::Chat);
+        if is_own && channel == Channel::Web {
             telemetry::about(&own);
             return Ok(Room { chat: own, direct: None });
         }
         let identity = self.identity(caller, user_id)?;
-        let said = caller.said(Channel::Web);
+        let said = caller.said(channel);
         let direct = self.ingress.direct_chat(&identity, None, self.clock.now(), &said).await?;
         telemetry::about(&direct.chat);
         Ok(Room { chat: direct.chat, direct: Some((identity, direct.person)) })

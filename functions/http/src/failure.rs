@@ -7,6 +7,10 @@ use annals_store::history::HistoryError;
 use annals_store::memory::MemoryError;
 use axum::response::{IntoResponse, Response};
 
+/// Cause of a failure of the program, among the extensions of its answer: for a layer that serves the operator alone.
+#[derive(Clone, Debug)]
+pub struct Cause(pub String);
+
 /// Reason why a handler returns no result.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -51,7 +55,9 @@ impl IntoResponse for Failure {
             Self::Memory(_) | Self::Recall(_) => Problem::memory_unavailable(),
         };
         tracing::error!(error = %self, "failed to handle a request");
-        problem.into_response()
+        let mut response = problem.into_response();
+        response.extensions_mut().insert(Cause(self.to_string()));
+        response
     }
 }
 

@@ -15,7 +15,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(1600);
 
 /// The reply that a client waits for.
 #[derive(Clone, Debug)]
-pub enum Awaited {
+pub(crate) enum Awaited {
     /// The reply to the message at this base, or its confirmation; if the id is known, also the reply to a later form of the
     /// message.
     Answer(SortKey, Option<MessageId>),
@@ -46,7 +46,7 @@ impl Awaited {
 
 /// News of a reply.
 #[derive(Debug)]
-pub enum News {
+pub(crate) enum News {
     /// A run makes the reply, from its beginning.
     Started(Arc<ReplyStart>),
     /// A piece of the reply. Nothing follows [`ReplyEvent::Stored`].
@@ -59,7 +59,7 @@ pub enum News {
 
 /// A client that follows a reply.
 #[derive(Debug)]
-pub struct Follower {
+pub(crate) struct Follower {
     history: History,
     chat: ChatKey,
     awaited: Awaited,
@@ -72,7 +72,7 @@ pub struct Follower {
 
 impl Follower {
     /// Follows `awaited` in `chat`. Reads the history at once if the reply `may_be_stored`.
-    pub fn new(
+    pub(crate) fn new(
         history: History,
         chat: ChatKey,
         awaited: Awaited,
@@ -85,7 +85,7 @@ impl Follower {
     }
 
     /// Waits for news until `deadline`; `None` if there are none by then.
-    pub async fn next(&mut self, deadline: Timestamp) -> Option<News> {
+    pub(crate) async fn next(&mut self, deadline: Timestamp) -> Option<News> {
         let clock = self.history.clock().clone();
         loop {
             // A time rather than a pause, since other runs of the chat wake it as well.

@@ -23,10 +23,6 @@ pub struct Config {
 
 impl Config {
     /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// A setting is missing or malformed.
     pub fn from_env(env: Env<'_>, _: &Clock) -> Result<Self, FunctionError> {
         let (http, memory) = (HttpConfig::deployed(env)?, MemoryConfig::from_env(env)?);
         Ok(Self {
@@ -46,9 +42,8 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let profiles = process.profiles(&profiles).await?;
     let ingress = process.ingress(ingress);
     let web = Web::buffered(ingress.clone());
-    let Process { reporter, clock, .. } = process;
-    let http = Http::deployed(http, ingress, web, view, (memory, profiles), clock);
-    let router = reporter.of_router(router(http));
+    let http = Http::deployed(http, ingress, web, view, (memory, profiles));
+    let router = process.reporter.of_router(router(http));
     match responses {
         HttpResponses::Buffered => lambda_http::run(router).await,
         HttpResponses::Streaming => lambda_http::run_with_streaming_response(router).await,

@@ -8,7 +8,7 @@
 //! - `request.rs`: typed extractors; `failure.rs`: errors; `state.rs`: the state of all handlers
 //! - `bodies.rs`: parses any body as every route does, for the tests of hostile input
 //! - [`chat`]: the protocol of `useChat` of the AI SDK
-//! - [`follow`]: follows a reply while it is made
+//! - `follow.rs`: follows a reply while it is made
 //! - `messages.rs`: sends messages, and waits for their replies
 //! - `history.rs`: reads histories and contexts; `search.rs`: searches them; `segments.rs`: the archive; `chats.rs`: the list of chats
 //! - `turns.rs`: how a turn went
@@ -31,7 +31,7 @@ mod chat_settings;
 mod chats;
 mod console;
 mod failure;
-pub mod follow;
+mod follow;
 mod forget;
 pub mod function;
 mod history;
@@ -67,6 +67,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::settings::CorsOrigins;
 
+pub use failure::Cause;
 pub use state::{AfterForgetting, Http, random_id};
 
 /// Time for which a browser caches the answer to a preflight request.
@@ -123,6 +124,15 @@ fn routes(http: Http) -> Router {
         .route("/v1/memory/{id}/approve", route(post(memory::approve)))
         .route("/v1/memory/{id}", route(put(memory::correct).delete(memory::delete)))
         .fallback(async || Problem::not_found())
+        .layer(from_fn(telemetry::of_request))
+        .with_state(Arc::new(http))
+}
+
+/// Returns the routes of a conversation alone: to send a message and to follow a reply.
+pub fn conversation(http: Http) -> Router {
+    Router::new()
+        .route("/api/chat", post(chat::say))
+        .route("/api/chat/{id}/stream", get(chat::resume))
         .layer(from_fn(telemetry::of_request))
         .with_state(Arc::new(http))
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::record::Channel;
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::Ingress;
 use annals_engine::live::Live;
@@ -55,30 +56,47 @@ impl Http {
         self.profiles.system_prompt(id, self.system_prompt.as_deref(), &head.settings)
     }
 
+    /// Returns the API for callers with `keys`, without a limit of calls, pages of other origins, or the console.
+    pub fn new(
+        ingress: Ingress,
+        keys: Vec<ApiKey>,
+        web: Web,
+        view: ViewConfig,
+        (memory, profiles): (MemoryConfig, Profiles),
+    ) -> Self {
+        Self {
+            clock: ingress.history().clock().clone(),
+            ingress,
+            keys,
+            web,
+            view,
+            memory,
+            profiles,
+            models: Vec::new(),
+            system_prompt: None,
+            cors_origins: CorsOrigins::None,
+            console: false,
+            new_id: random_id,
+            after_forgetting: None,
+            limits: Limits::new(None),
+        }
+    }
+
     /// Returns the API of a deployed function.
     pub fn deployed(
         config: HttpConfig,
         ingress: Ingress,
         web: Web,
         view: ViewConfig,
-        (memory, profiles): (MemoryConfig, Profiles),
-        clock: Clock,
+        documents: (MemoryConfig, Profiles),
     ) -> Self {
         Self {
-            ingress,
-            keys: config.keys,
-            web,
-            view,
-            memory,
-            profiles,
             models: config.models,
             system_prompt: config.system_prompt,
             cors_origins: config.cors_origins,
             console: config.console,
-            new_id: random_id,
-            after_forgetting: None,
             limits: Limits::new(config.rate_limit),
-            clock,
+            ..Self::new(ingress, config.keys, web, view, documents)
         }
     }
 }
@@ -100,12 +118,15 @@ pub struct Web {
     pub run: Option<Run>,
     /// Longest time that a stream waits for its reply.
     pub patience: Duration,
+    /// Channel of the messages: `Web`; or `Terminal`, where each room is the direct chat of its user.
+    pub channel: Channel,
 }
 
 impl Web {
     /// Returns the state of a program in which no agent runs: replies arrive whole, within the time limit of an HTTP API.
     pub fn buffered(ingress: Ingress) -> Self {
-        Self { ingress, live: Live::default(), run: None, patience: Duration::from_secs(25) }
+        let patience = Duration::from_secs(25);
+        Self { ingress, live: Live::default(), run: None, patience, channel: Channel::Web }
     }
 }
 

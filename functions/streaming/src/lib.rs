@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::function::Config as AnsweringConfig;
-use annals_agent::{Agent, Attempt, LEASE, TurnError, Undone};
+use annals_agent::{Agent, LEASE, TurnError, Undone};
 use annals_core::chat_key::ChatKey;
+use annals_core::record::Channel;
 use annals_core::settings::Env;
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::{Ingress, IngressConfig};
@@ -38,10 +39,6 @@ pub struct Config {
 
 impl Config {
     /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// A setting is missing or malformed.
     pub fn from_env(env: Env<'_>, _: &Clock) -> Result<Self, FunctionError> {
         Ok(Self {
             answering: AnsweringConfig::from_env(env)?,
@@ -60,7 +57,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let agent = Agent { live: live.clone(), ..answering.agent(&process, ingress.clone()).await? };
     let profiles = agent.profiles.clone();
     let agent = Arc::new(agent);
-    let Process { history, queue, metrics, reporter, clock, .. } = process;
+    let Process { history, queue, metrics, reporter, .. } = process;
     let runs = reporter.clone();
     let web = Web {
         ingress: Ingress::new(history, Arc::new(queue.as_safety_net()), config).with_metrics(metrics),
@@ -74,8 +71,9 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
             })
         })),
         patience: PATIENCE,
+        channel: Channel::Web,
     };
-    let http = Http::deployed(http, ingress, web, view, (memory, profiles), clock);
+    let http = Http::deployed(http, ingress, web, view, (memory, profiles));
     lambda_http::run_with_streaming_response(reporter.of_router(router(http))).await
 }
 
@@ -84,16 +82,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
 pub async fn run(agent: &Agent, chat: &ChatKey, from: &SortKey) {
     let latest = agent.clock.now().plus(LATEST);
     loop {
-        let run = async {
-            tokio::select! {
-                done = agent.run(chat, Some(from)) => done,
-                // An environment may be frozen between two requests; no run outlives its lease.
-                () = agent.clock.sleep(agent.lease) => {
-                    Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST })
-                }
-            }
-        };
-        match run.await {
+        match agent.run_within_lease(chat, std::slice::from_ref(from)).await {
             Ok(()) => return,
             Err(Undone { error: TurnError::Busy { .. } | TurnError::Unfinished, .. })
                 if agent.clock.now() < latest =>

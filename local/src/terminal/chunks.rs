@@ -1,11 +1,9 @@
 //! Decodes the UI message stream of `/api/chat` into [`Event`]s: [`Decoder`]. Pure; the encoder is `chat/chunks.rs` of the HTTP API.
 
-use annals_agent::is_failure_text;
 use annals_core::message::{Part, Role, UiMessage};
-use annals_core::record::Kind;
 use serde_json::{Value, json};
 
-use super::wire::Event;
+use super::event::Event;
 
 /// The reply that a stream makes.
 #[derive(Debug, Default)]
@@ -49,7 +47,7 @@ impl Decoder {
                 }
                 return Some(match kind {
                     "text-delta" => Event::Text { delta },
-                    _ => Event::Reasoning { delta },
+                    _ => Event::Reasoning,
                 });
             }
             "start-step" => {
@@ -113,13 +111,14 @@ impl Decoder {
     fn done(&self) -> Event {
         let mut message = UiMessage::new(&self.id, Role::Assistant, self.parts());
         message.metadata = serde_json::from_value(self.metadata.clone()).unwrap_or_default();
-        let is_notice = message.metadata.kind() == Some(Kind::Notice);
-        Event::Done { failed: is_notice && is_failure_text(&message), message }
+        Event::done(message)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use annals_core::record::Kind;
+
     use super::*;
 
     #[test]

@@ -11,9 +11,10 @@ use annals_core::message::UiMessage;
 use annals_core::texts::TerminalText;
 use annals_http::random_id;
 
+use super::event::Event;
 use super::screen::{Screen, Style};
 use super::session::Session;
-use super::wire::Event;
+use crate::api::Failed;
 use crate::tty::printable;
 
 /// Attempts to send a message, under one id, if the program ends meanwhile.
@@ -26,12 +27,7 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
     let said = loop {
         attempts += 1;
         match say_once(&mut session, &id, message, style).await {
-            Err(error)
-                if attempts < ATTEMPTS
-                    && error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>) =>
-            {
-                session.reopen().await?;
-            }
+            Err(error) if attempts < ATTEMPTS && is_lost(&error) => session.reopen().await?,
             said => break said,
         }
     };
@@ -41,7 +37,7 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
 
 async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) -> anyhow::Result<bool> {
     let mut screen = Screen::new(stdout(), style);
-    let mut events = session.say(id, message, None).await?;
+    let mut events = session.room.say(id, message, None).await?;
     screen.wait(TerminalText::Waiting);
     loop {
         let event = tokio::select! {
@@ -99,6 +95,12 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
     }
     screen.rest()?;
     Ok(true)
+}
+
+/// Returns true if the connection was lost, or there was none.
+fn is_lost(error: &anyhow::Error) -> bool {
+    error.chain().any(<dyn std::error::Error>::is::<reqwest::Error>)
+        || error.downcast_ref::<Failed>().is_some_and(|failed| failed.status.is_none())
 }
 
 fn print_requests(message: &UiMessage, style: Style) {

@@ -15,11 +15,13 @@ use tokio::task::spawn_blocking;
 
 use super::echo::{CtrlC, EchoOff};
 use super::editor::{Prompt, Typed};
+use super::event::Event;
 use super::markdown::Markdown;
+use super::room::Events;
 use super::screen::{Screen, Style};
-use super::session::{Events, Session};
+use super::session::Session;
 use super::unknown;
-use super::wire::Event;
+use crate::api::Failed;
 use crate::tty::printable;
 
 /// Number of messages shown at the start.
@@ -37,6 +39,12 @@ struct Talk {
     style: Style,
     prompt: Option<Prompt>,
     ctrl_c: CtrlC,
+}
+
+/// A reply with the answer to a request for approval in it, and what the person is told.
+struct Answered {
+    reply: UiMessage,
+    told: String,
 }
 
 /// Runs a conversation until the person leaves.
@@ -61,7 +69,7 @@ impl Talk {
     async fn go(&mut self) -> anyhow::Result<()> {
         self.show_last(SHOWN_AT_START).await?;
         // A message from before the terminal was closed, or of another channel.
-        if let Some(events) = self.session.pending().await? {
+        if let Some(events) = self.session.room.pending().await? {
             let _echo_off = EchoOff::begin();
             self.screen.wait(TerminalText::EarlierMessages);
             self.follow(events).await?;
@@ -103,31 +111,27 @@ impl Talk {
 
     /// Sends `line`, shows the reply, and asks for the approvals that it requests.
     async fn say(&mut self, line: &str) -> anyhow::Result<()> {
-        let (mut line, mut answered) = (line.to_owned(), None);
-        loop {
-            let Some(reply) = self.say_once(&line, answered.as_ref()).await? else { return Ok(()) };
-            if Command::parse(&line, None) == Some(Command::Help) {
-                let texts = self.style.texts;
-                for (usage, meaning) in texts.terminal_commands() {
-                    self.screen.note(&format!("{usage}{}{meaning}", texts.colon()))?;
-                }
-                self.screen.note(self.style.says(TerminalText::HowToType))?;
+        let mut said = self.say_once(line, None).await?;
+        if said.is_some() && Command::parse(line, None) == Some(Command::Help) {
+            let texts = self.style.texts;
+            for (usage, meaning) in texts.terminal_commands() {
+                self.screen.note(&format!("{usage}{}{meaning}", texts.colon()))?;
             }
-            let Some(reply) = reply else { return Ok(()) };
-            let open: Vec<Request> = requests(&reply).into_iter().filter(|request| request.is_open).collect();
-            if open.is_empty() {
-                return Ok(());
-            }
-            let Some((command, with_answer)) = self.ask(&reply, open).await? else { return Ok(()) };
-            (line, answered) = (command, Some(with_answer));
+            self.screen.note(self.style.says(TerminalText::HowToType))?;
         }
+        while let Some(Some(reply)) = said {
+            let open: Vec<Request> = requests(&reply).into_iter().filter(|request| request.is_open).collect();
+            let Some(answered) = self.ask(reply, open).await? else { return Ok(()) };
+            said = self.say_once("", Some(&answered)).await?;
+        }
+        Ok(())
     }
 
-    /// Sends `line`, and sends it again if the program ends meanwhile. Returns `None` if the result is unknown.
+    /// Sends `line` or an answer, and sends it again if the program ends meanwhile. Returns `None` if the result is unknown.
     async fn say_once(
         &mut self,
         line: &str,
-        answered: Option<&UiMessage>,
+        answered: Option<&Answered>,
     ) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
         let _echo_off = EchoOff::begin();
@@ -139,14 +143,21 @@ impl Talk {
                 Some(Command::Compact) => TerminalText::SummingUp,
                 _ => TerminalText::Waiting,
             });
-            let said = match self.session.say(&id, line, answered).await {
-                Ok(events) => self.follow(events).await,
+            let said = match self.session.room.say(&id, line, answered.map(|answered| &answered.reply)).await
+            {
+                Ok(events) => {
+                    if let Some(answered) = answered {
+                        self.screen.note(&answered.told)?;
+                        self.screen.wait(TerminalText::Waiting);
+                    }
+                    self.follow(events).await
+                }
                 Err(error) => Err(error),
             };
             match said {
                 Ok(reply) => return Ok(Some(reply)),
                 Err(error) if is_of_terminal(&error) => return Err(error),
-                Err(error) if attempts == ATTEMPTS => {
+                Err(error) if attempts == ATTEMPTS || is_refused(&error) => {
                     let later = self.style.says(TerminalText::AnsweredLater);
                     self.screen.note(&format!("{error:#}{}{later}", self.style.texts.full_stop()))?;
                     return Ok(None);
@@ -184,7 +195,7 @@ impl Talk {
                         return Ok(None);
                     }
                     is_stopped = true;
-                    let mut stopped = self.session.say(&random_id(), "/stop", None).await?;
+                    let mut stopped = self.session.room.say(&random_id(), "/stop", None).await?;
                     while stopped.next().await?.is_some() {}
                 }
             }
@@ -193,13 +204,9 @@ impl Talk {
         Ok(reply)
     }
 
-    /// Asks for approval of these calls of `reply`, one after the other, and sends all answers but the last, which it returns: as
-    /// a command, and as the reply with the answer in it. Returns `None` if the person leaves one open.
-    async fn ask(
-        &mut self,
-        reply: &UiMessage,
-        open: Vec<Request>,
-    ) -> anyhow::Result<Option<(String, UiMessage)>> {
+    /// Asks for approval of these calls of `reply`, one after the other, and sends all answers but the last, which it returns.
+    /// Returns `None` if there are none, or the person leaves one open.
+    async fn ask(&mut self, mut reply: UiMessage, open: Vec<Request>) -> anyhow::Result<Option<Answered>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
             let texts = self.style.texts;
@@ -222,21 +229,24 @@ impl Talk {
                     return Ok(None);
                 }
             };
-            let (command, approval) = match answer.to_ascii_lowercase().as_str() {
-                "y" | "yes" => (format!("/approve {}", request.id), json!({"approved": true})),
-                "n" | "no" => (format!("/deny {}", request.id), json!({"approved": false})),
-                _ => (format!("/deny {} {answer}", request.id), json!({"approved": false, "reason": answer})),
+            let (approved, approval) = match answer.to_ascii_lowercase().as_str() {
+                "y" | "yes" => (true, json!({"approved": true})),
+                "n" | "no" => (false, json!({"approved": false})),
+                _ => (false, json!({"approved": false, "reason": answer})),
             };
+            reply = with_answer(&reply, &request.id, approval)?;
+            let answered =
+                Answered { reply: reply.clone(), told: texts.verdict(&request.tool, approved, false) };
             if at + 1 == count {
-                return Ok(Some((command, with_answer(reply, &request.id, approval)?)));
+                return Ok(Some(answered));
             }
-            self.say_once(&command, None).await?;
+            self.say_once("", Some(&answered)).await?;
         }
         Ok(None)
     }
 
     async fn show_last(&mut self, limit: usize) -> anyhow::Result<()> {
-        let messages = self.session.history(limit).await?;
+        let messages = self.session.room.history(limit).await?;
         let mut out = stdout().lock();
         for message in &messages {
             write!(out, "{}", earlier(message, self.style))?;
@@ -273,6 +283,11 @@ fn earlier(message: &UiMessage, style: Style) -> String {
         Some(Kind::Summary) => dim(format!("· {}\n", style.says(TerminalText::SummedUp))) + &lines,
         _ => lines,
     }
+}
+
+/// Returns true if the program refused what was said.
+fn is_refused(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Failed>().is_some_and(|failed| !failed.may_pass())
 }
 
 /// Returns true if the terminal failed, and not the program.

@@ -1,10 +1,11 @@
-//! A conversation with a program or stack elsewhere: [`Room`], a web room of its key, by the routes that browsers use.
+//! A conversation by the routes that browsers use: [`Room`], a web room of a key elsewhere, or a person's direct chat here.
 
 use std::time::Duration;
 
 use annals_core::command::Command;
 use annals_core::language::Language;
-use annals_core::message::UiMessage;
+use annals_core::message::{Role, UiMessage};
+use annals_core::record::Kind;
 use annals_core::texts::Texts;
 use annals_io::clock::Clock;
 use anyhow::{Context, bail};
@@ -13,21 +14,23 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::chunks::Decoder;
-use super::wire::{Event, Lines};
-use crate::api::{Api, chat_path, encoded};
+use super::event::Event;
+use crate::api::{Api, Lines, chat_path, encoded};
 
 const EVENTS: &str = "text/event-stream";
 /// Pause before a request is repeated: the connection was lost, or the reply takes long.
 const PAUSE: Duration = Duration::from_secs(2);
+/// Number of messages among which a reply is looked for that was just stored.
+const NEWEST: usize = 20;
 
-/// A web room.
+/// A room.
 #[derive(Clone)]
 pub(super) struct Room {
     api: Api,
     id: String,
     user: String,
-    /// Its chat, for a key that may read it.
-    chat: Option<String>,
+    /// Path of its messages, for a key that may read them.
+    messages: Option<String>,
     clock: Clock,
 }
 
@@ -52,7 +55,14 @@ impl Room {
         } else {
             format!("web:room:{}:{}", escaped(&name), escaped(&id))
         };
-        Ok(Self { api, id, user, chat: admin.then_some(chat), clock })
+        let messages = admin.then(|| chat_path(&chat, "/messages"));
+        Ok(Self { api, id, user, messages, clock })
+    }
+
+    /// Returns the direct chat of `user` at the endpoint for terminals.
+    pub(super) fn direct(api: Api, user: String, clock: Clock) -> Self {
+        let messages = Some(format!("/messages/{}", encoded(&user)));
+        Self { api, id: "terminal".into(), user, messages, clock }
     }
 
     /// Waits before a request is repeated.
@@ -65,34 +75,35 @@ impl Room {
         format!("{}{}{}", self.api.name(), texts.comma(), texts.in_room(&self.id, &self.user))
     }
 
-    /// Sends `text` under `id`; or `answered`, a reply with an answer to its request for approval.
+    /// Sends `text` under `id`; a repeated message has the same id. Or sends `answered`, a reply with an answer to its request for
+    /// approval.
     pub(super) async fn say(
         &self,
         id: &str,
         text: &str,
         answered: Option<&UiMessage>,
-    ) -> anyhow::Result<RoomEvents> {
+    ) -> anyhow::Result<Events> {
         let message = match answered {
             Some(reply) => json!(reply),
             None => json!({"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}),
         };
         let body =
             json!({"id": self.id, "userId": self.user, "trigger": "submit-message", "message": message});
-        let events = RoomEvents::new(self.clone(), self.post(&body).await?);
+        let events = Events::new(self.clone(), self.post(&body).await?);
         if let Some(reply) = answered {
-            return Ok(RoomEvents { decoder: Decoder::after(reply), ..events });
+            return Ok(Events { decoder: Decoder::after(reply), ..events });
         }
         let command = Command::parse(text, None);
         let resumes = matches!(command, Some(Command::Approve { .. } | Command::Deny { .. }));
-        Ok(RoomEvents { resumes, again: Some(body), ..events })
+        Ok(Events { resumes, again: Some(body), ..events })
     }
 
     /// Returns the reply that is being made, if there is one.
-    pub(super) async fn pending(&self) -> anyhow::Result<Option<RoomEvents>> {
-        let path = format!("/api/chat/{}/stream", encoded(&self.id));
+    pub(super) async fn pending(&self) -> anyhow::Result<Option<Events>> {
+        let path = format!("/api/chat/{}/stream?userId={}", encoded(&self.id), encoded(&self.user));
         let answer = self.api.send(Method::GET, &path, EVENTS, None).await?;
         let has_reply = answer.status() != StatusCode::NO_CONTENT;
-        Ok(has_reply.then(|| RoomEvents::new(self.clone(), answer)))
+        Ok(has_reply.then(|| Events::new(self.clone(), answer)))
     }
 
     /// Returns the last `limit` messages; none for a key that may not read them.
@@ -101,9 +112,8 @@ impl Room {
         struct Page {
             messages: Vec<UiMessage>,
         }
-        let Some(chat) = &self.chat else { return Ok(Vec::new()) };
-        let page: Page =
-            self.api.json(&chat_path(chat, "/messages"), &[("limit", limit.to_string())]).await?;
+        let Some(path) = &self.messages else { return Ok(Vec::new()) };
+        let page: Page = self.api.json(path, &[("limit", limit.to_string())]).await?;
         Ok(page.messages)
     }
 
@@ -113,7 +123,7 @@ impl Room {
 }
 
 /// A streamed answer.
-pub(super) struct RoomEvents {
+pub(super) struct Events {
     room: Room,
     lines: Lines,
     decoder: Decoder,
@@ -124,16 +134,16 @@ pub(super) struct RoomEvents {
     is_over: bool,
 }
 
-impl RoomEvents {
+impl Events {
     fn new(room: Room, answer: Response) -> Self {
-        let (lines, decoder) = (Lines::of(answer), Decoder::default());
+        let (lines, decoder) = (lines_of(answer), Decoder::default());
         Self { room, lines, decoder, resumes: false, again: None, is_over: false }
     }
 
-    /// Returns the next event, or `None` after the last. Cancel-safe, except between two streams.
+    /// Returns the next event, or `None` after the last. Fails if the program has ended. Cancel-safe, except between two streams.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         while !self.is_over {
-            let line = self.lines.next().await.context("the connection has ended")?;
+            let line = self.lines.next().await?;
             let line = line.context("the connection has ended before the reply")?;
             let Some(data) = line.strip_prefix(b"data: ") else {
                 // A sign of life.
@@ -144,8 +154,14 @@ impl RoomEvents {
                 break;
             }
             let Some(event) = self.decoder.take(&serde_json::from_slice(data)?) else { continue };
-            match event {
-                Event::Broken { text } if is_still_made(&text) => return self.ask_again().await.map(Some),
+            let event = match event {
+                Event::Broken { text } if is(&text, Texts::still_answering) => {
+                    return self.ask_again().await.map(Some);
+                }
+                Event::Broken { text } if is(&text, Texts::answered_anew) => {
+                    self.stored().await?.unwrap_or(Event::Broken { text })
+                }
+                Event::Broken { text } if is(&text, Texts::chat_forgotten) => Event::Forgotten,
                 Event::Done { message, .. } if self.resumes => {
                     match self.room.pending().await? {
                         Some(rest) => *self = rest,
@@ -153,9 +169,12 @@ impl RoomEvents {
                     }
                     return Ok(Some(Event::Confirmed { text: message.plain_text() }));
                 }
-                Event::Done { .. } | Event::Broken { .. } => self.is_over = true,
-                _ => {}
-            }
+                Event::Broken { .. } | Event::Done { .. } => event,
+                // The confirmation is shown whole.
+                _ if self.resumes => continue,
+                event => return Ok(Some(event)),
+            };
+            self.is_over = true;
             return Ok(Some(event));
         }
         Ok(None)
@@ -167,13 +186,27 @@ impl RoomEvents {
             bail!("the reply takes long; /history shows it later");
         };
         self.room.pause().await;
-        self.lines = Lines::of(self.room.post(body).await?);
+        self.lines = lines_of(self.room.post(body).await?);
         self.decoder = Decoder::default();
-        Ok(Event::Still)
+        Ok(Event::Void)
+    }
+
+    /// Returns the reply as it is stored, which is another one than was streamed; `None` for a key that may not read it.
+    async fn stored(&self) -> anyhow::Result<Option<Event>> {
+        let messages = self.room.history(NEWEST).await?;
+        let is_reply = |message: &UiMessage| {
+            let kind = message.metadata.kind();
+            message.role == Role::Assistant && matches!(kind, Some(Kind::Normal | Kind::Revision))
+        };
+        Ok(messages.into_iter().rfind(is_reply).map(Event::done))
     }
 }
 
-/// Returns true if the error `text` says that the reply takes longer than its request may.
-fn is_still_made(text: &str) -> bool {
-    Language::ALL.into_iter().any(|language| language.texts().still_answering() == text)
+fn lines_of(answer: Response) -> Lines {
+    Lines::of(answer, "the connection has ended".into())
+}
+
+/// Returns true if the error `text` is that of `said`, in any language.
+fn is(text: &str, said: impl Fn(&'static dyn Texts) -> &'static str) -> bool {
+    Language::ALL.into_iter().any(|language| said(language.texts()) == text)
 }

@@ -14,8 +14,8 @@ use annals_core::texts::{TerminalText, Texts};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
+use super::event::Event;
 use super::markdown::Markdown;
-use super::wire::Event;
 use crate::progress::SPINNER_TICK;
 use crate::tty::{excerpt, printable};
 
@@ -152,13 +152,13 @@ impl<W: Write> Screen<W> {
                 Ok(())
             }
             Event::Text { delta } => self.text(delta),
-            Event::Reasoning { .. } if !self.thinks => {
+            Event::Reasoning if !self.thinks => {
                 self.thinks = true;
                 self.remark(TerminalText::Thinking)?;
                 self.wait(TerminalText::Thinking);
                 Ok(())
             }
-            Event::Reasoning { .. } | Event::Still => Ok(()),
+            Event::Reasoning | Event::Still => Ok(()),
             Event::Void => {
                 self.void();
                 Ok(())
@@ -303,8 +303,14 @@ impl<W: Write> Screen<W> {
             return self.remark(TerminalText::Stopped);
         }
         if message.metadata.kind() == Some(Kind::Notice) {
+            let text = message.plain_text();
+            // One that was streamed is on the screen.
+            if self.texts.concat() == text {
+                self.rest()?;
+            } else {
+                self.note(&text)?;
+            }
             self.forget();
-            self.note(&message.plain_text())?;
             return self.cause(message);
         }
         let id = message.metadata.message_id().unwrap_or(&message.id);
@@ -390,8 +396,8 @@ mod tests {
         let (before, after) = (|| Part::text("I look."), || Part::text("Found."));
         check(
             &[
-                Event::Reasoning { delta: "a long".into() },
-                Event::Reasoning { delta: " thought".into() },
+                Event::Reasoning,
+                Event::Reasoning,
                 text("I look."),
                 Event::Parts { parts: vec![before(), call("input-available")] },
                 Event::Parts { parts: vec![before(), call("output-available")] },

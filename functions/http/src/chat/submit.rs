@@ -5,7 +5,7 @@ use annals_core::approval::{RESPONDED, Verdict};
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::message::{Part, PartView, Role, UiMessage};
-use annals_core::record::{Channel, Kind, Record};
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::ingress::Ingress;
 use annals_runtime::problem::Problem;
@@ -287,7 +287,8 @@ impl Request<'_> {
     }
 
     fn draft(&self, user_id: &str, message_id: MessageId, parts: Vec<Part>) -> Draft {
-        self.room.placed(draft(self.caller, self.chat, Channel::Web, user_id, message_id, self.now, parts))
+        let channel = self.http.web.channel;
+        self.room.placed(draft(self.caller, self.chat, channel, user_id, message_id, self.now, parts))
     }
 }
 
