@@ -47,7 +47,6 @@ pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) ->
     Ok(history(&Stores::open(data_dir).await?, retention, clock))
 }
 
-/// Returns the histories in `stores`.
 pub(crate) fn history(stores: &Stores, retention: Retention, clock: Clock) -> History {
     History::new(stores.dynamodb.clone(), TABLE.into(), stores.s3.clone(), BUCKET.into(), clock, retention)
 }

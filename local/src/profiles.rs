@@ -8,7 +8,6 @@ use annals_core::agents::profile::AGENT_FILE;
 use annals_core::settings::ConfigError;
 use annals_engine::profiles::{AGENTS_FOLDER, AgentsFolder, Profiles, ProfilesSetting};
 
-/// Reads the profiles that `setting` names.
 pub(crate) fn read(setting: &ProfilesSetting) -> Result<Profiles, ConfigError> {
     let mut files = BTreeMap::new();
     for id in &setting.ids {

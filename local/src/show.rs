@@ -267,7 +267,6 @@ pub(crate) fn is_not_found(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Failed>().is_some_and(|failed| failed.status == Some(StatusCode::NOT_FOUND))
 }
 
-/// Prints a message.
 fn print(message: &UiMessage, jsonl: bool, out: &mut impl Write) -> anyhow::Result<()> {
     if jsonl {
         serde_json::to_writer(&mut *out, message)?;

@@ -15,9 +15,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::stores::TABLE;
 
-/// Longest time between two runs.
 const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
-/// Shortest time between two runs.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two looks at the schedules.
 const SCHEDULES_INTERVAL: Duration = Duration::from_secs(5);

@@ -99,7 +99,6 @@ impl ServerTools {
     }
 }
 
-/// A connection to a server.
 struct ServerConnection {
     service: RunningService<RoleClient, ClientConfig>,
     /// True if the server has said that its tools have changed, and they have not been listed since.

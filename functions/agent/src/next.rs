@@ -143,7 +143,6 @@ fn turn_of(records: &[Record], context: &Context, unanswered: &[SortKey]) -> (Op
     (OpenTurn::new(covers), leaves_more)
 }
 
-/// Returns true if the reply of `turn` is among `records`.
 fn has_reply(records: &[Record], turn: &OpenTurn) -> bool {
     let key = turn.covers.last().map(SortKey::reply);
     records.iter().any(|record| Some(&record.key) == key.as_ref())

@@ -126,7 +126,6 @@ impl<'a> Toolbox<'a> {
         Self { since, ..self }
     }
 
-    /// Returns the tools that the model is offered.
     pub(crate) fn offered(&self) -> &[Tool] {
         &self.offered
     }

@@ -30,10 +30,6 @@ pub struct Config {
 
 impl Config {
     /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// A setting is missing or malformed.
     pub fn from_env(env: Env<'_>, _: &Clock) -> Result<Self, FunctionError> {
         Ok(Self { agent: AgentConfig::from_env(env, None)?, access: access(env)? })
     }

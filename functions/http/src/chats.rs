@@ -40,10 +40,8 @@ const CONCURRENT_READS: usize = 16;
 /// Maximum number of chats that one request looks at for a selection. The next page continues after them.
 const MAX_LOOKED_AT: usize = 200;
 
-/// Longest `q`, in characters.
 const MAX_Q_CHARS: usize = 512;
 
-/// Longest excerpt, in characters.
 const EXCERPT_CHARS: usize = 200;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -344,7 +342,6 @@ pub(crate) fn no_such_chat() -> Problem {
 }
 
 impl Http {
-    /// Returns the entry of `chat`.
     async fn entry_of(&self, chat: &ChatKey) -> Result<Json<ChatView>, Failure> {
         let listed = self.ingress.history().chat(chat).await.map_err(Failure::unreadable)?;
         let entry = self.view_of(listed, false).await.map_err(Failure::unreadable)?;

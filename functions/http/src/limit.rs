@@ -24,7 +24,6 @@ pub struct Limits {
     due_at: Mutex<HashMap<String, i64>>,
     /// Wrong keys by source address.
     pub(crate) wrong_keys: WrongKeys,
-    /// Reads request bodies.
     pub(crate) bodies: BodyReader,
 }
 

@@ -30,7 +30,6 @@ use crate::state::Http;
 
 /// Longest request body, and of `POST /api/chat` the longest message.
 pub(crate) const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// Longest `userId`, in bytes.
 pub(crate) const MAX_USER_ID_BYTES: usize = 512;
 
 /// Path parameters of `/v1/chats/{chatId}…`.
@@ -169,7 +168,6 @@ impl<T: JsonBody> FromRequest<Arc<Http>> for Body<T> {
     }
 }
 
-/// Parses `body`.
 pub(crate) fn parse<T: JsonBody>(body: &[u8]) -> Result<T, Problem> {
     // serde would take a list for an object, with the fields in order.
     if body.trim_ascii_start().starts_with(b"[") {

@@ -20,7 +20,6 @@ use crate::state::Http;
 const DEFAULT_HITS: usize = 8;
 const MAX_HITS: usize = 50;
 
-/// Longest query, in characters.
 const MAX_QUERY_CHARS: usize = 512;
 
 #[derive(Debug, Deserialize, IntoParams)]

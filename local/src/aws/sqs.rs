@@ -24,7 +24,6 @@ pub(super) const ACCOUNT: &str = "000000000000";
 /// Name of the queue.
 pub(super) const QUEUE: &str = "annals.fifo";
 
-/// Longest body, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
 /// Time for which a deduplication id is remembered.
@@ -150,7 +149,6 @@ fn invalid(message: impl Into<String>) -> Fault {
     Fault::new("com.amazonaws.sqs#InvalidParameterValue", message)
 }
 
-/// Returns a UUID for `name`.
 fn uuid(name: &str) -> String {
     let hex = hex::encode(Md5::digest(name));
     format!("{}-{}-4{}-a{}-{}", &hex[..8], &hex[8..12], &hex[13..16], &hex[17..20], &hex[20..])

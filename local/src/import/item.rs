@@ -77,7 +77,6 @@ pub(super) enum Place {
     Opening,
     /// A later form of the message.
     Form,
-    /// The reply.
     Reply,
     /// A later form of the reply.
     ReplyForm,

@@ -318,7 +318,6 @@ fn checked(
     Ok(Item { chat_name: "".into(), draft, ts, sent_at, place, revision })
 }
 
-/// Parses the id of a message.
 fn id_of(id: &str) -> anyhow::Result<MessageId> {
     MessageId::new(id).context("its id is invalid")
 }

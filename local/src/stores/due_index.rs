@@ -16,7 +16,6 @@ pub(super) fn attributes() -> anyhow::Result<Vec<AttributeDefinition>> {
     Ok(vec![attribute(DUE_SHARD, ScalarAttributeType::S)?, attribute(DUE_AT, ScalarAttributeType::N)?])
 }
 
-/// Returns the definition of the key `name`.
 pub(super) fn attribute(name: &str, scalar: ScalarAttributeType) -> anyhow::Result<AttributeDefinition> {
     Ok(AttributeDefinition::builder().attribute_name(name).attribute_type(scalar).build()?)
 }

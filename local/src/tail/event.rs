@@ -30,15 +30,12 @@ pub(super) enum Kind {
     Answered,
     /// A reply waits for the approval of a call.
     Waiting,
-    /// The platform has a reply.
     Delivered,
     /// The platform does not have a reply.
     NotDelivered,
     /// There is no answer, for good.
     Failed,
-    /// An operator took the chat over.
     TakenOver,
-    /// An operator handed the chat back to the bot.
     HandedBack,
 }
 
@@ -146,7 +143,6 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Prints an event as a line.
     pub(super) fn print(&self, event: &Event, out: &mut impl Write) -> anyhow::Result<()> {
         if self.json {
             serde_json::to_writer(&mut *out, event)?;

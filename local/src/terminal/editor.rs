@@ -27,7 +27,6 @@ const SIGN: &str = "> ";
 
 /// Input at the prompt.
 pub(super) enum Typed {
-    /// A line.
     Line(String),
     /// Ctrl-C.
     Interrupted,

@@ -216,7 +216,6 @@ impl Markdown {
     }
 }
 
-/// Returns the codes that turn on `style`.
 fn codes(style: &[&str]) -> String {
     style.iter().flat_map(|code| ["\x1b[", code, "m"]).collect()
 }

@@ -25,11 +25,9 @@ const MAX_INPUT_CHARS: usize = 60;
 /// Capabilities of the output, and its language.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
-    /// Takes colours.
     pub(super) colours: bool,
     /// Can erase text, as spinners do.
     pub(super) can_move: bool,
-    /// Is a terminal.
     pub(super) is_terminal: bool,
     /// The terminal's own texts.
     pub(super) texts: &'static dyn Texts,
@@ -41,12 +39,10 @@ impl Style {
         self.texts.terminal(text)
     }
 
-    /// Returns `text` dimmed.
     pub(super) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
 
-    /// Returns `text` in bold.
     pub(super) fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
@@ -144,7 +140,6 @@ impl<W: Write> Screen<W> {
         self.out.flush()
     }
 
-    /// Shows `event`.
     pub(super) fn show(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Begin { message_id } => {

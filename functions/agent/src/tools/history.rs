@@ -29,7 +29,6 @@ const MAX_TOKENS: u32 = 4_000;
 /// Minimum tokens of a message of which an excerpt is shown: half of the result.
 const LONG_TOKENS: u32 = MAX_TOKENS / 2;
 
-/// Number of characters of an excerpt.
 const EXCERPT_CHARS: usize = 400;
 
 /// Returns the tool, for chats with archived messages.

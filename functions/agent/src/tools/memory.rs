@@ -126,7 +126,6 @@ impl Notes {
     }
 }
 
-/// Returns the tools for the memory of `owner`.
 pub(crate) fn tools(owner: &Owner) -> Vec<Tool> {
     let whose = match owner {
         Owner::User(_) | Owner::UserOf { .. } => "this person",

@@ -23,7 +23,6 @@ impl Targets {
         self.named.iter().find(|target| target.name.as_str() == to)
     }
 
-    /// Returns the approval that a call with this input needs.
     pub(crate) fn approval(&self, input: &Value) -> CallApproval {
         match self.named(input).map(|target| target.approval) {
             None | Some(SendApproval::None) => CallApproval::NotNeeded,

@@ -18,7 +18,6 @@ use crate::follow::{Follower, News};
 /// Longest silence of a connection: proxies close those that are silent for a minute.
 const MAX_SILENCE: Duration = Duration::from_secs(15);
 
-/// The stream of a reply to a client.
 pub(super) struct ReplyStream {
     pub(super) follower: Follower,
     pub(super) encoder: ChunkEncoder,

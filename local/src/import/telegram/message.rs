@@ -116,7 +116,6 @@ impl<'a> Source<'a> {
         Ok(draft)
     }
 
-    /// Adds the sender of `message` to `update`.
     fn sender(&self, message: &Map<String, Value>, update: &mut Value) {
         let is_service = text_of(message, "type") == Some("service");
         let (id, name) = if is_service { ("actor_id", "actor") } else { ("from_id", "from") };
