@@ -325,7 +325,7 @@ mod tests {
         ];
         let served = |settings| -> Vec<&'static str> {
             let config = config(settings).unwrap();
-            config.channels.iter().map(|channel| channel.names().platform).collect()
+            config.channels.iter().map(|channel| channel.names().platform()).collect()
         };
         assert_eq!(served(&set), ["Telegram"]);
         assert_eq!(served(&[("ANNALS_HOST", "127.0.0.1")]), ["Telegram", "Lark", "Discord"]);

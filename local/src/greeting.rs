@@ -47,7 +47,7 @@ pub(crate) fn print(
     for channel in &config.channels {
         let (about, is_set_up) = (channel.names(), channel.is_set_up());
         let name = about.channel.as_str();
-        let replies = if is_set_up { about.platform } else { "the outbox" };
+        let replies = if is_set_up { about.platform() } else { "the outbox" };
         let state = if is_set_up { "" } else { "not set up: " };
         writeln!(out, "  {name:<8} {state}replies go to {replies}")?;
     }
@@ -90,7 +90,7 @@ fn print_calls(config: &LocalConfig, today: i64, base: &str, out: &mut impl Writ
     let body = json!({"id": "hello", "messages": [message]});
     curl(&format!("-N -X POST {base}/api/chat"), &bearer, &body)?;
     for about in signed {
-        writeln!(out, "{} signs its own calls to {base}{}.\n", about.platform, about.path)?;
+        writeln!(out, "{} signs its own calls to {base}{}.\n", about.platform(), about.path)?;
     }
     Ok(())
 }

@@ -142,7 +142,6 @@ impl Program {
                 confirming.push(webhook);
             }
         }
-        let surroundings = platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect();
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
         let deliverer =
             Deliverer::new(platforms, Some(outbox.clone())).with_rate_limits(config.delivery.is_rate_limited);
@@ -156,7 +155,6 @@ impl Program {
         let scheduling = ingress.scheduling();
         let agent = Agent {
             deliverer,
-            surroundings,
             servers: config.tools.map(|tools| Arc::new(Servers::new(tools, clock.clone()))),
             live: Live::on(),
             stream_replies: config.delivery.stream_replies,

@@ -4,7 +4,7 @@ mod vault;
 
 use std::io::Write;
 
-use annals_channel::channel::About;
+use annals_channel::about::About;
 use annals_channel::setup::{self, Setup, SetupOption};
 use annals_core::settings::Env;
 use annals_runtime::channels;

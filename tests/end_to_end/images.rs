@@ -1,13 +1,13 @@
 //! Images that people send: fetched once, stored, shown to the model, and reported if that fails.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::{Agent, TurnError};
-use annals_channel::platform::Registered;
+use annals_channel::platform::Platform;
 use annals_channel_telegram::client::Client;
 use annals_core::draft::Draft;
 use annals_core::message::Part;
-use annals_core::record::Channel;
 use annals_core::sort_key::SortKey;
 use annals_engine::delivery::Deliverer;
 use annals_local::stores::BUCKET;
@@ -316,7 +316,7 @@ impl Bench {
     fn agent(&self, faults: &Faults) -> Agent {
         let clock = self.world.clock.clone();
         let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock).unwrap();
-        let deliverer = Deliverer::new([Registered::new(Channel::Telegram, client)], None);
+        let deliverer = Deliverer::new([Arc::new(client) as Arc<dyn Platform>], None);
         Agent { deliverer, ..self.world.agent_with(faults.clone()) }
     }
 

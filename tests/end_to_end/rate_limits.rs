@@ -1,9 +1,10 @@
 //! Rate limits of platforms: replies are sent no faster, also by several processes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_agent::{Agent, TurnError};
-use annals_channel::platform::Registered;
+use annals_channel::platform::Platform;
 use annals_channel_lark::client as lark;
 use annals_channel_telegram::client::{BOT_RATE_LIMIT, Client};
 use annals_core::chat_key::ChatKey;
@@ -39,12 +40,13 @@ impl Bench {
     /// One of `of` environments, that says again what was said.
     fn agent(&self, of: u32) -> Agent {
         let clock = self.world.clock.clone();
-        let client = Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
+        let mut client =
+            Client::new(self.telegram.base_url(), TOKEN.to_owned().into(), clock.clone()).unwrap();
         let (id, secret) = (lark_api::APP_ID.to_owned(), lark_api::APP_SECRET.to_owned().into());
-        let app = lark::Client::new(self.lark.base_url(), id, secret, clock).unwrap();
-        let client = client.with_rate_limit(Some(BOT_RATE_LIMIT.shared_by(of)));
-        let app = app.with_rate_limit(Some(lark::APP_RATE_LIMIT.shared_by(of)));
-        let platforms = [Registered::new(Channel::Telegram, client), Registered::new(Channel::Lark, app)];
+        let mut app = lark::Client::new(self.lark.base_url(), id, secret, clock).unwrap();
+        client.api().set_rate_limit(Some(BOT_RATE_LIMIT.shared_by(of)));
+        app.api().set_rate_limit(Some(lark::APP_RATE_LIMIT.shared_by(of)));
+        let platforms: [Arc<dyn Platform>; 2] = [Arc::new(client), Arc::new(app)];
         let deliverer = Deliverer::new(platforms, None).with_rate_limits(true);
         Agent { deliverer, ..self.world.agent() }
     }

@@ -96,7 +96,7 @@ fn each_channel_is_named_in_the_same_places() {
     assert_eq!(crates, channels.iter().map(|entry| entry.about.channel.to_string()).collect());
     let mut places = channels.iter().map(|channel| {
         let mut found = BTreeSet::new();
-        collect(&TEMPLATE, "", channel.about.platform, &mut found);
+        collect(&TEMPLATE, "", channel.about.platform(), &mut found);
         // Discord alone has a relay beside its webhook, which costs money and so is off unless an operator wants it.
         let of_relay = ["/Conditions/HasRelay/", "/Rules/Relay", "/Resources/Relay"];
         found.retain(|place| !of_relay.iter().any(|start| place.starts_with(start)));
@@ -105,16 +105,16 @@ fn each_channel_is_named_in_the_same_places() {
     let first = places.next().unwrap();
     assert!(first.len() > 10, "{first:?}");
     for (places, channel) in places.zip(&channels[1..]) {
-        assert_eq!(places, first, "{} and {}", channel.about.platform, channels[0].about.platform);
+        assert_eq!(places, first, "{} and {}", channel.about.platform(), channels[0].about.platform());
     }
     assert_eq!(TEMPLATE["Parameters"]["DiscordRelay"]["Default"], "off");
     assert_eq!(TEMPLATE["Resources"]["Relay"]["Condition"], "HasRelay");
     let names = |function: &str| properties(function).as_object().unwrap().keys().collect::<Vec<_>>();
     for channel in &channels {
         let about = channel.about;
-        assert_eq!(names(about.platform), names(channels[0].about.platform));
-        assert_eq!(properties(about.platform)["Events"]["Webhook"]["Properties"]["Path"], about.path);
-        let address = &TEMPLATE["Outputs"][format!("{}Webhook", about.platform)]["Value"]["Fn::Sub"];
+        assert_eq!(names(about.platform()), names(channels[0].about.platform()));
+        assert_eq!(properties(about.platform())["Events"]["Webhook"]["Properties"]["Path"], about.path);
+        let address = &TEMPLATE["Outputs"][format!("{}Webhook", about.platform())]["Value"]["Fn::Sub"];
         assert!(address.as_str().unwrap().ends_with(about.path), "{address}");
     }
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::surroundings::Surroundings;
 use annals_core::agents::Profile;
 use annals_core::chat_key::ChatKey;
 use annals_core::context::Policy;
@@ -45,8 +44,6 @@ pub struct Agent {
     pub models: Models,
     /// Sends replies to their channels.
     pub deliverer: Deliverer,
-    /// Fetch the messages around those of groups, for platforms that do not send them.
-    pub surroundings: Vec<Arc<dyn Surroundings>>,
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
     pub memory: MemoryConfig,
@@ -91,7 +88,6 @@ impl Agent {
             model: models.main().clone(),
             models,
             deliverer: Deliverer::default(),
-            surroundings: Vec::new(),
             view: config.view,
             memory: config.memory.clone(),
             servers: None,

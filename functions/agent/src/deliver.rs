@@ -139,7 +139,7 @@ impl<'a> Sending<'a> {
 
     async fn step(&self, step: SendStep) -> Result<(), DeliveryError> {
         match step {
-            SendStep::Next { is_last, .. } => self.wait(is_last).await,
+            SendStep::Next { is_last } => self.wait(is_last).await,
             SendStep::Sent { pieces } => self.note(pieces).await,
         }
     }

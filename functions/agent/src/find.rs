@@ -22,7 +22,7 @@ use crate::next::{Next, has_stopped, next};
 use crate::quiet::pause_for_more;
 use crate::remember::{capture_ended, recall, uncaptured};
 use crate::reread::{add_covered, add_edited};
-use crate::surroundings::append_all;
+use crate::surroundings::append_surroundings;
 use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task, Work};
 use crate::tools::offered::{OWN, Offered};
 use crate::typing::Typing;
@@ -46,7 +46,7 @@ pub(crate) async fn find(
     let policy = agent.policy(0);
     // Where every message asks, each comes as an event of its own.
     let is_overheard = lease.head.settings.activation != Some(GroupActivation::Always);
-    let mut surroundings: &[_] = if committed.is_none() && is_overheard { &agent.surroundings } else { &[] };
+    let mut is_incomplete = committed.is_none() && is_overheard;
     let mut summaries = Summaries::default();
     let mut captured: Option<Ending> = None;
     let mut offered: Option<Offered> = None;
@@ -71,7 +71,7 @@ pub(crate) async fn find(
         if let Next::Answer { turn, .. } = &next {
             announce(agent, typing, &lease, turn, &seen.records);
         }
-        if append_all(std::mem::take(&mut surroundings), &agent.history, &seen).await? {
+        if std::mem::take(&mut is_incomplete) && append_surroundings(agent, &seen).await? {
             continue;
         }
         let ContextRead { records, context } = seen;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::platform::Registered;
+use annals_channel::platform::Platform;
 use annals_channel::settings::DeliveryConfig;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
@@ -67,7 +67,7 @@ pub struct QueueConfig {
     config: Config,
     quiet: Duration,
     delivery: DeliveryConfig,
-    platforms: Vec<Registered>,
+    platforms: Vec<Arc<dyn Platform>>,
 }
 
 impl QueueConfig {
@@ -93,7 +93,6 @@ pub async fn serve(config: QueueConfig, process: Process) -> Result<(), Function
     let agents = Arc::clone(&config.agent.memory.agents);
     let outgoing = process.ingress(IngressConfig { agents, ..IngressConfig::default() });
     let agent = Agent {
-        surroundings: platforms.iter().filter_map(|platform| platform.surroundings.clone()).collect(),
         deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
         // Drafts are the only listeners in this process.
         live: if delivery.stream_replies { Live::on() } else { Live::default() },

@@ -2,53 +2,35 @@
 //! fetched and appended, so that the agent knows the conversation.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use annals_channel::surroundings::Surroundings;
 use annals_core::draft::Draft;
-use annals_core::record::Record;
 use annals_core::sort_key::MessageId;
-use annals_store::history::{ContextRead, History, HistoryError};
+use annals_store::history::{ContextRead, HistoryError};
 use tokio::time::timeout;
+
+use crate::agent::Agent;
 
 /// Longest time for which fetching may delay an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Appends what any of `surroundings` finds; returns true if there is anything.
-pub(crate) async fn append_all(
-    surroundings: &[Arc<dyn Surroundings>],
-    history: &History,
-    seen: &ContextRead,
-) -> Result<bool, HistoryError> {
-    let mut is_any = false;
-    for surroundings in surroundings {
-        is_any |= append(&**surroundings, history, seen).await?;
-    }
-    Ok(is_any)
-}
-
 /// Appends the messages around the newest unanswered message of `seen` that are not in `seen`; returns true if there are any.
 /// The platform's failures are logged: an answer without its surroundings is better than none.
-async fn append(
-    surroundings: &dyn Surroundings,
-    history: &History,
-    seen: &ContextRead,
-) -> Result<bool, HistoryError> {
+pub(crate) async fn append_surroundings(agent: &Agent, seen: &ContextRead) -> Result<bool, HistoryError> {
     let newest = seen.context.unanswered.last();
     let newest = newest.and_then(|base| seen.records.iter().find(|record| record.key.base() == *base));
-    let is_of_group = |record: &&Record| record.channel == surroundings.channel() && record.is_group();
-    let Some(newest) = newest.filter(is_of_group) else { return Ok(false) };
+    let Some(newest) = newest.filter(|record| record.is_group()) else { return Ok(false) };
+    let Some(platform) = agent.deliverer.platform(newest) else { return Ok(false) };
     // By id, since the time of a message may differ between its event and the list.
     let known: HashSet<&MessageId> = seen.records.iter().map(|record| &record.message_id).collect();
     // Messages before the session are not in view, and may be stored.
     let reach = seen.context.reaches_back_to.as_ref();
     let is_new =
         |draft: &Draft| !known.contains(&draft.message_id) && reach.is_none_or(|reach| draft.key() >= *reach);
-    let drafts = match timeout(TIMEOUT, surroundings.around(newest, &is_new)).await {
+    let drafts = match timeout(TIMEOUT, platform.surroundings(newest, &is_new)).await {
         Ok(Ok(drafts)) => drafts,
         Ok(Err(error)) => {
-            tracing::warn!(error, "failed to fetch the messages of a group; the turn continues without them");
+            tracing::warn!(%error, "failed to fetch the messages of a group; the turn continues without them");
             return Ok(false);
         }
         Err(_) => {
@@ -59,7 +41,7 @@ async fn append(
         }
     };
     for draft in &drafts {
-        history.append(draft).await?;
+        agent.history.append(draft).await?;
     }
     Ok(!drafts.is_empty())
 }

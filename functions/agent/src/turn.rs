@@ -263,7 +263,7 @@ async fn asked_title(agent: &Agent, newest: &Record, lease: &Lease, title: Optio
     let Some(platform) = agent.deliverer.platform(newest) else { return title };
     let told = tokio::select! {
         biased;
-        told = platform.chat_title(newest) => told,
+        told = platform.chat_title(newest) => told.map(|told| told.map_err(|error| error.to_string())),
         () = agent.clock.sleep(ASK_TITLE_WITHIN) => Some(Err("it took too long".to_owned())),
     };
     let Some(told) = told else { return title };

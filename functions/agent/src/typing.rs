@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
-use annals_channel::platform::{Drafts, Reactions, Sign, Typing as TypingIndicator};
+use annals_channel::platform::{Indicator, Platform};
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
@@ -101,20 +101,17 @@ pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
         }
     };
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
-    let (typing, drafts) = match platform.sign(&to) {
-        Sign::Reaction(reactions) => return show_reaction(reactions, &agent.clock, &to, watch).await,
-        Sign::Draft(drafts) if agent.stream_replies && is_new => {
-            (drafts as &dyn TypingIndicator, Some(drafts))
-        }
-        Sign::Draft(drafts) => (drafts as _, None),
-        Sign::Typing(typing) => (typing, None),
+    let shows_drafts = match platform.indicator(&to) {
+        Indicator::Reaction => return show_reaction(platform, &agent.clock, &to, watch).await,
+        Indicator::Draft => agent.stream_replies && is_new,
+        Indicator::Typing => false,
     };
-    let listener = drafts.and_then(|_| agent.live.listen(chat));
-    show_typing((typing, drafts), &agent.clock, &to, listener, watch).await;
+    let listener = if shows_drafts { agent.live.listen(chat) } else { None };
+    show_typing(platform, &agent.clock, &to, listener, watch).await;
 }
 
 async fn show_typing(
-    shown: (&dyn TypingIndicator, Option<&dyn Drafts>),
+    platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
     mut listener: Option<Listener>,
@@ -128,7 +125,7 @@ async fn show_typing(
             biased;
             changed = watch.next() => changed,
             () = hear(&mut listener, &growing) => return,
-            () = signal(shown, clock, to, &growing, is_heard, rest) => return,
+            () = signal(platform, clock, to, &growing, is_heard, rest) => return,
         };
         if changed.is_none() {
             return;
@@ -142,7 +139,7 @@ async fn show_typing(
 
 /// Shows the answer so far, or the typing indicator while there is none. Starts after `rest`, and never ends.
 async fn signal(
-    (typing, drafts): (&dyn TypingIndicator, Option<&dyn Drafts>),
+    platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
     growing: &Growing,
@@ -154,30 +151,30 @@ async fn signal(
     let is_past = |at: Timestamp, interval| clock.now().since(at) >= interval;
     loop {
         let text = growing.text();
-        if let Some(drafts) = drafts.filter(|_| is_heard && !text.is_empty()) {
+        if is_heard && !text.is_empty() {
             if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
-                match drafts.show_draft(to, &text).await {
+                match platform.show_draft(to, &text).await {
                     Drafted::Shown => shown = Some((text, clock.now())),
                     Drafted::NotNow => {}
                     Drafted::Never => is_heard = false,
                 }
             }
         } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
-            typing.show_typing(to).await;
+            platform.show_typing(to).await;
             typed = Some(clock.now());
         }
         clock.sleep(if is_heard { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
     }
 }
 
-async fn show_reaction(reactions: &dyn Reactions, clock: &Clock, to: &Record, mut watch: Watch) {
+async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
     tokio::select! {
         biased;
         () = watch.end() => return,
         () = clock.sleep(REACTION_AFTER) => {}
     }
     // Not given up at the run's end: a reaction can only be removed if its id is known.
-    let mut put = reactions.add_reaction(to);
+    let mut put = platform.add_reaction(to);
     let put = tokio::select! {
         biased;
         put = &mut put => {
@@ -187,7 +184,7 @@ async fn show_reaction(reactions: &dyn Reactions, clock: &Clock, to: &Record, mu
         () = watch.end() => in_time(clock, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, reactions.remove_reaction(to, &reaction)).await;
+    in_time(clock, platform.remove_reaction(to, &reaction)).await;
 }
 
 async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use annals_channel_discord::client::Client;
 use annals_channel_discord::settings::DiscordConfig;
-use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -48,7 +47,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let Config { discord, channel } = config;
     let client = Client::new(&discord, process.clock.clone())?;
     let settings = channel.channels.clone();
-    let (ingress, deliverer) = channel.ingress(Channel::Discord, client, &process);
+    let (ingress, deliverer) = channel.ingress(client, &process);
     let Process { reporter, clock, .. } = process;
     let relay = relay(&discord, &settings, ingress, deliverer, clock.clone())?;
     if process_env("AWS_LAMBDA_RUNTIME_API").is_some() {

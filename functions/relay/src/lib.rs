@@ -7,8 +7,10 @@ pub mod function;
 
 use std::collections::HashSet;
 
+use annals_channel::channel::ChannelDefinition;
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::webhook::ReadError;
+use annals_channel_discord::channel::Discord;
 use annals_channel_discord::client::{CallError, Client};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
@@ -46,8 +48,7 @@ pub fn relay(
         token.ok_or_else(|| ConfigError::new("DISCORD_BOT_TOKEN", "is not set, which the relay needs"))?;
     let client = Client::new(config, clock.clone())?;
     let store = RelayStore::beside(ingress.history(), &config.application_id);
-    let bot = config.bot.clone();
-    let webhook = DiscordWebhook::new(settings.clone(), config.public_key, bot, Some(client.clone()));
+    let webhook = Discord::webhook(config, Some(client.clone()), settings.clone());
     let receiver = Receiver { webhook, ingress, deliverer, clock: clock.clone() };
     let relay = RelayConfig {
         application_id: config.application_id.clone(),

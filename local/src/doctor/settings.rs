@@ -60,7 +60,7 @@ pub(super) fn check(env: Env<'_>, is_stack: bool) -> (Vec<Finding>, ValidSetting
     for entry in channels::local() {
         let channel = read!((entry.from_env)(env));
         let is_set_up = channel.as_ref().is_some_and(|channel| channel.is_set_up());
-        states.push((entry.about.platform, is_set_up));
+        states.push((entry.about.platform(), is_set_up));
         channels.push((entry.about.channel.as_str(), channel));
     }
     let channel_settings = read!(channel_settings(env));

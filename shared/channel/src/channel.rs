@@ -1,151 +1,130 @@
-//! A channel with its settings, and its commands for operators: [`ConfiguredChannel`]. Functions open it by [`webhook`] and
-//! [`platform`]; the rest is for the local program.
+//! A channel, as its crate defines it: [`ChannelDefinition`]. Functions open it by [`webhook`] and [`platform`].
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};
 use annals_io::clock::Clock;
-use futures::future::{BoxFuture, LocalBoxFuture};
 use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::finding::Finding;
-use crate::platform::{Platform, Registered};
+use crate::platform::Platform;
 use crate::settings::{DeliveryConfig, Settings, channel_settings};
-use crate::setup::{Failure, Setup, SetupCommand};
+use crate::setup::{Failure, Setup};
 use crate::webhook::Webhook;
 
-/// Names of a channel, which do not depend on its settings.
-#[derive(Debug)]
-pub struct About {
-    /// The channel.
-    pub channel: Channel,
-    /// The platform's name, such as `Telegram`.
-    pub platform: &'static str,
-    /// Path of the webhook.
-    pub path: &'static str,
-    /// Settings by which the webhook tells the platform's calls from forged ones.
-    pub proofs: &'static [&'static str],
-    /// The command `setup`.
-    pub setup: SetupCommand,
-}
+/// A channel, as its crate defines it.
+pub trait ChannelDefinition: Debug + Send + Sync + 'static {
+    /// Its settings.
+    type Config: Clone + Debug + Send + Sync + 'static;
 
-/// A channel with its settings, if it is set up. Without them it works too: with development secrets, which everybody
-/// knows, and with replies that go to the outbox.
-///
-/// `key` is the key of the data directory. If it is in use, it replaces each development secret.
-pub trait ConfiguredChannel: Debug + Send + Sync {
     /// Its webhook.
-    type Webhook: Webhook
-    where
-        Self: Sized;
+    type Webhook: Webhook;
 
     /// Its client.
-    type Client: Platform + 'static
-    where
-        Self: Sized;
+    type Client: Platform + Clone + 'static;
 
-    /// Returns its names.
-    fn about() -> &'static About
-    where
-        Self: Sized;
-
-    /// Reads its settings.
+    /// Reads its settings. Returns `None` if nothing is set.
     ///
     /// # Errors
     ///
     /// Fails if only a part is set, or a value is malformed.
-    fn from_env(env: Env<'_>) -> Result<Self, ConfigError>
-    where
-        Self: Sized;
+    fn config(env: Env<'_>) -> Result<Option<Self::Config>, ConfigError>;
 
-    /// Creates its webhook and its clients. `delivery` is `None` in a process that only confirms commands.
-    fn open(
-        &self,
-        key: Option<&SecretString>,
-        settings: &Settings,
-        delivery: Option<&DeliveryConfig>,
+    /// Returns the settings of a program in which nothing is set. `secret` is the [development
+    /// secret](crate::about::About::development_secret), or the key of the data directory.
+    fn development(secret: &SecretString) -> Vec<(&'static str, SecretString)>;
+
+    /// Creates its client. `settings` are `None` in a process that does not answer messages.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a setting cannot be used.
+    fn client(
+        config: &Self::Config,
+        settings: Option<&Settings>,
         clock: &Clock,
-    ) -> Result<Opened<Self>, Failure>
-    where
-        Self: Sized;
+    ) -> Result<Self::Client, ConfigError>;
+
+    /// Creates its webhook. `client` is `None` if the channel is not set up.
+    fn webhook(config: &Self::Config, client: Option<Self::Client>, settings: Settings) -> Self::Webhook;
+
+    /// Returns an event with the text `hello` and the time `today`, in epoch seconds.
+    fn hello(today: i64) -> Value;
+
+    /// Returns the call that delivers the recorded event `json`, whose bytes are `body`; `None` if it is not this platform's.
+    /// `secret` is that of [`ChannelDefinition::development`], if nothing is set.
+    fn replay(
+        config: &Self::Config,
+        secret: Option<&SecretString>,
+        body: &[u8],
+        json: &Value,
+    ) -> Option<Replayed>;
 
     /// Runs `setup <channel>`.
-    fn setup(setup: Setup<'_>) -> LocalBoxFuture<'_, Result<(), Failure>>
-    where
-        Self: Sized;
-
-    /// Returns true if the channel is set up.
-    fn is_set_up(&self) -> bool;
-
-    /// Returns its secret settings, for functions that run beside the local program.
-    fn secrets(&self, key: Option<&SecretString>) -> Vec<(&'static str, SecretString)>;
-
-    /// Returns a call of the webhook with the text `hello` and the time `today`, in epoch seconds, which works if it is
-    /// made by `curl`; `None` if only the platform can make one.
-    fn example(&self, key: Option<&SecretString>, today: i64) -> Option<Example>;
-
-    /// Returns the call that delivers the recorded body `json`, whose bytes are `body`; `None` if it is not this
-    /// platform's.
-    fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed>;
-
-    /// Returns the address of the platform's API, if the channel is set up.
-    fn api_base(&self) -> Option<&str>;
+    fn setup(setup: Setup<'_>) -> impl Future<Output = Result<(), Failure>>;
 
     /// Checks for `doctor` that the platform accepts the bot, and that its webhook arrives. `settings` are those of all
     /// channels, if they are valid.
-    fn check<'a>(&'a self, settings: Option<&'a Settings>, clock: &'a Clock) -> BoxFuture<'a, Vec<Finding>>;
-}
-
-/// A channel that is ready to receive and to send.
-pub struct Opened<C: ConfiguredChannel> {
-    /// The webhook.
-    pub webhook: C::Webhook,
-    /// The clients; `None` if the channel is not set up.
-    pub clients: Option<Clients<C::Client>>,
+    fn check(
+        config: &Self::Config,
+        client: &Self::Client,
+        settings: Option<&Settings>,
+    ) -> impl Future<Output = Vec<Finding>> + Send;
 }
 
 /// The clients of a platform. They share its rate limit.
 pub struct Clients<C> {
     /// Sends replies.
-    pub agent: Registered,
+    pub agent: Arc<dyn Platform>,
     /// Sends confirmations of commands, with the patience of the platform, which waits for them.
     pub webhook: C,
 }
 
-/// Creates the client of `C` that sends replies; `None` if the channel is not set up.
+impl<C: Platform + Clone + 'static> Clients<C> {
+    /// Makes both of `client`. Its rate limit is the process's share of that of the bot, or that of one chat in a process that
+    /// only confirms commands, for which `delivery` is `None`.
+    pub fn of(mut client: C, delivery: Option<&DeliveryConfig>) -> Self {
+        let about = client.about();
+        let limit =
+            delivery.map_or(Some(about.chat_rate_limit), |delivery| delivery.share_of(about.bot_rate_limit));
+        client.api().set_rate_limit(limit);
+        let mut webhook = client.clone();
+        webhook.api().set_patience(about.webhook_patience);
+        Self { agent: Arc::new(client), webhook }
+    }
+}
+
+/// Creates the client of `D` that sends replies; `None` if the channel is not set up.
 ///
 /// # Errors
 ///
 /// A setting is missing or malformed.
-pub fn platform<C: ConfiguredChannel>(
+pub fn platform<D: ChannelDefinition>(
     env: Env<'_>,
     delivery: &DeliveryConfig,
     clock: &Clock,
-) -> Result<Option<Registered>, Failure> {
-    let channel = C::from_env(env)?;
-    if !channel.is_set_up() {
-        return Ok(None);
-    }
-    let opened = channel.open(None, &channel_settings(env)?, Some(delivery), clock)?;
-    Ok(opened.clients.map(|clients| clients.agent))
+) -> Result<Option<Arc<dyn Platform>>, Failure> {
+    let Some(config) = D::config(env)? else { return Ok(None) };
+    let client = D::client(&config, Some(&channel_settings(env)?), clock)?;
+    Ok(Some(Clients::of(client, Some(delivery)).agent))
 }
 
-/// Creates the webhook of `C`, and the client that sends its confirmations of commands.
+/// Creates the webhook of `D`, and the client that sends its confirmations of commands.
 ///
 /// # Errors
 ///
-/// A setting is missing or malformed.
-pub fn webhook<C: ConfiguredChannel>(
+/// A setting is missing or malformed. A function does not start with development secrets.
+pub fn webhook<D: ChannelDefinition>(
     env: Env<'_>,
     settings: &Settings,
     clock: &Clock,
-) -> Result<(C::Webhook, C::Client), Failure> {
-    let opened = C::from_env(env)?.open(None, settings, None, clock)?;
-    // There are none without settings, so a function does not start with development secrets.
-    let clients = opened.clients.ok_or_else(|| ConfigError::new(C::about().setup.needed[0], "is not set"))?;
-    Ok((opened.webhook, clients.webhook))
+) -> Result<(D::Webhook, D::Client), Failure> {
+    let needed = D::Webhook::ABOUT.setup.needed[0];
+    let config = D::config(env)?.ok_or_else(|| ConfigError::new(needed, "is not set"))?;
+    let client = Clients::of(D::client(&config, None, clock)?, None).webhook;
+    Ok((D::webhook(&config, Some(client.clone()), settings.clone()), client))
 }
 
 /// A call of a webhook for `curl`. Its parts are for a shell, inside double and single quotes.

@@ -8,7 +8,8 @@ use annals_core::settings::ConfigError;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Method, RequestBuilder, Url};
+use reqwest::{Client, Method, RequestBuilder, Response, Url};
+use serde::de::DeserializeOwned;
 
 use crate::delivery::DeliveryError;
 use crate::rate_limit::{RateLimit, SharedRateLimit};
@@ -18,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const BACKOFF: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(1)];
 /// First wait for a rate limit that does not say how long. Each further one is twice as long.
 const SLOWDOWN: Duration = Duration::from_secs(1);
-/// Total time that one call waits for rate limits, unless set by [`Api::with_patience`].
+/// Total time that one call waits for rate limits, unless set by [`Api::set_patience`].
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Maximum length of a description. The platforms' are one line; a longer one is the error page of a proxy.
 const MAX_DESCRIPTION_CHARS: usize = 200;
@@ -26,19 +27,25 @@ const MAX_DESCRIPTION_CHARS: usize = 200;
 /// A platform's API: its address, the connection to it, and the waits of calls. Clones share connection and rate limit.
 #[derive(Clone)]
 pub struct Api {
-    /// The connection.
-    pub http: Connection,
+    platform: &'static str,
+    http: Connection,
     /// The address.
     pub base: Url,
     /// The time.
     pub clock: Clock,
+    /// Longest time of a request.
+    pub timeout: Duration,
     patience: Duration,
     share: Option<SharedRateLimit>,
 }
 
-/// An answer before its body is parsed.
+/// An answer to a request, before its body is parsed.
 #[derive(Debug)]
 pub struct Answer {
+    /// The platform.
+    pub platform: &'static str,
+    /// The name of the request.
+    pub method: &'static str,
     /// The HTTP status.
     pub status: u16,
     /// The headers.
@@ -48,30 +55,29 @@ pub struct Answer {
 }
 
 impl Api {
-    /// Creates the API at `base`, which is the value of `setting`. Sends no request yet.
+    /// Creates the API of `platform` at `base`, which is the value of `setting`. Sends no request yet.
     pub fn new(
-        setting: &'static str,
-        base: &str,
-        http: Connection,
+        platform: &'static str,
+        (setting, base): (&'static str, &str),
+        timeout: Duration,
         clock: Clock,
     ) -> Result<Self, ConfigError> {
         let is_http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.query().is_none();
         let base = Url::parse(base).ok().filter(is_http);
         let base = base.ok_or(ConfigError::new(setting, "is not an http or https address"))?;
-        Ok(Self { http, base, clock, patience: PATIENCE, share: None })
+        let http = Connection::new(connect);
+        Ok(Self { platform, http, base, clock, timeout, patience: PATIENCE, share: None })
     }
 
     /// Sets the total time that one call waits for rate limits.
-    #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.patience = patience;
     }
 
     /// Limits the rate of all messages that are sent. If the next free slot is later than the call's patience allows, the
     /// call fails like one that the platform limits.
-    #[must_use]
-    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
-        Self { share: rate_limit.map(SharedRateLimit::new), ..self }
+    pub fn set_rate_limit(&mut self, rate_limit: Option<RateLimit>) {
+        self.share = rate_limit.map(SharedRateLimit::new);
     }
 
     /// Returns the URL of `path`. Each segment is escaped.
@@ -83,28 +89,58 @@ impl Api {
         url
     }
 
-    /// Builds a request.
-    pub fn request(&self, method: Method, url: Url) -> Result<RequestBuilder, Outage> {
-        Ok(self.http.client().map_err(Outage::Connection)?.request(method, url))
+    /// Sends a request, with what `add` adds to it. Returns the response with its body unread.
+    pub async fn open(
+        &self,
+        (method, url): (Method, Url),
+        add: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Response, Outage> {
+        let client = self.http.client().map_err(Outage::Connection)?;
+        Ok(add(client.request(method, url).timeout(self.timeout)).send().await?)
+    }
+
+    /// Sends a request, which errors call `method`, with what `add` adds to it. Reads the whole answer.
+    pub async fn send(
+        &self,
+        method: &'static str,
+        to: (Method, Url),
+        add: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Answer, CallError> {
+        let answer = async {
+            let response = self.open(to, add).await?;
+            let answer = self.answer(method, &response);
+            Ok::<_, Outage>(Answer { body: response.bytes().await?.into(), ..answer })
+        };
+        answer.await.map_err(|source| CallError::Unavailable { platform: self.platform, method, source })
+    }
+
+    /// Returns `response` to the request `method` as an answer without a body.
+    pub fn answer(&self, method: &'static str, response: &Response) -> Answer {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { platform: self.platform, method, status, headers, body: Vec::new() }
     }
 
     /// Returns the waiting time of one call.
-    pub fn effort(&self) -> Effort {
-        Effort::new(&self.clock, self.patience)
+    pub fn budget(&self) -> WaitBudget {
+        WaitBudget { clock: self.clock.clone(), patience: self.patience, slowdown: SLOWDOWN }
     }
 
-    /// Waits for the next slot of the rate limit of `platform`.
+    /// Waits for the next slot of the rate limit.
     ///
     /// # Errors
     ///
     /// [`CallError::RateLimited`] if the wait is longer than the patience that is left. Nothing is taken then.
-    pub async fn wait_for_slot(&self, platform: &'static str, effort: &mut Effort) -> Result<(), CallError> {
+    pub async fn wait_for_slot(&self, budget: &mut WaitBudget) -> Result<(), CallError> {
         let Some(share) = &self.share else { return Ok(()) };
-        let limited = |wait| CallError::RateLimited { platform, retry_after: Some(wait) };
-        let wait = share.take(self.clock.now(), effort.patience).map_err(limited)?;
-        effort.patience = effort.patience.saturating_sub(wait);
+        let wait = share.take(self.clock.now(), budget.patience).map_err(|wait| self.limited(wait))?;
+        budget.patience = budget.patience.saturating_sub(wait);
         self.clock.sleep(wait).await;
         Ok(())
+    }
+
+    /// Returns the error of a call that may be made after `wait`.
+    pub fn limited(&self, wait: Duration) -> CallError {
+        CallError::RateLimited { platform: self.platform, retry_after: Some(wait) }
     }
 }
 
@@ -115,17 +151,32 @@ impl fmt::Debug for Api {
     }
 }
 
-/// Sends `request` and reads the whole answer.
-pub async fn send(request: RequestBuilder) -> Result<Answer, Outage> {
-    let response = request.send().await?;
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    Ok(Answer { status, headers, body: response.bytes().await?.into() })
-}
-
 impl Answer {
     /// Returns the time in a header, which is a number of seconds.
     pub fn seconds(&self, header: &str) -> Option<Duration> {
         Duration::try_from_secs_f64(self.headers.get(header)?.to_str().ok()?.trim().parse().ok()?).ok()
+    }
+
+    /// Parses the body of a success; an empty one as `null`.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, CallError> {
+        let body = if self.body.is_empty() { b"null" } else { &self.body[..] };
+        serde_json::from_slice(body).map_err(|error| {
+            // Without the value that a data error quotes: an answer contains the text of messages, or a token.
+            let no_data = || serde::de::Error::custom("unexpected shape of the answer");
+            let source = if error.is_data() { no_data() } else { error };
+            CallError::Unreadable { platform: self.platform, method: self.method, source }
+        })
+    }
+
+    /// Returns the error for a rate limit. `retry_after` is the wait that the platform asks for.
+    pub fn limited(&self, retry_after: Option<Duration>) -> CallError {
+        CallError::RateLimited { platform: self.platform, retry_after }
+    }
+
+    /// Returns the error for an error on the platform's side.
+    pub fn failed(&self, reason: impl Into<String>) -> CallError {
+        let source = Outage::Server(reason.into());
+        CallError::Unavailable { platform: self.platform, method: self.method, source }
     }
 }
 
@@ -203,32 +254,17 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Returns the error of the request `method` for its cause.
-    pub fn unavailable(platform: &'static str, method: &'static str) -> impl Fn(Outage) -> Self {
-        move |source| Self::Unavailable { platform, method, source }
-    }
-
-    /// Returns the error of the request `method` for the error of parsing its answer, without the value that a data error
-    /// quotes: an answer contains the text of messages, or a token.
-    pub fn unreadable(platform: &'static str, method: &'static str) -> impl Fn(serde_json::Error) -> Self {
-        move |error| {
-            let no_data = || serde::de::Error::custom("unexpected shape of the answer");
-            Self::Unreadable { platform, method, source: if error.is_data() { no_data() } else { error } }
-        }
-    }
-
     /// Returns true if the same call would fail again until a person changes something.
     pub fn is_permanent(&self) -> bool {
         matches!(self, Self::Blocked { .. } | Self::Moved { .. } | Self::Refused { .. })
     }
 
-    /// Returns when the request may be made again: unless it `is_repeatable`, only if it was not carried out.
-    pub fn retry(&self, is_repeatable: bool) -> Retry {
+    /// Returns true if the request can be made again soon: unless it `is_repeatable`, only if it was not carried out.
+    fn may_pass(&self, is_repeatable: bool) -> bool {
         match self {
-            Self::RateLimited { retry_after, .. } => Retry::Limited(*retry_after),
-            Self::Unavailable { source: Outage::Trouble(_) | Outage::Connection(_), .. } => Retry::Soon,
-            Self::Unavailable { .. } | Self::Unreadable { .. } if is_repeatable => Retry::Soon,
-            _ => Retry::Never,
+            Self::Unavailable { source: Outage::Server(_) | Outage::Connection(_), .. } => true,
+            Self::Unavailable { .. } | Self::Unreadable { .. } => is_repeatable,
+            _ => false,
         }
     }
 
@@ -257,10 +293,9 @@ impl From<CallError> for DeliveryError {
     }
 }
 
-/// Creates a client whose requests take at most `timeout`. It follows no redirect, which would send the bot's token to
-/// another host; no platform redirects.
-pub fn connect(timeout: Duration) -> reqwest::Result<Client> {
-    let client = annals_io::tls::client().connect_timeout(CONNECT_TIMEOUT).timeout(timeout);
+/// Creates a client. It follows no redirect, which would send the bot's token to another host; no platform redirects.
+fn connect() -> reqwest::Result<Client> {
+    let client = annals_io::tls::client().connect_timeout(CONNECT_TIMEOUT);
     client.redirect(reqwest::redirect::Policy::none()).build()
 }
 
@@ -269,7 +304,7 @@ pub fn connect(timeout: Duration) -> reqwest::Result<Client> {
 pub enum Outage {
     /// An error on the platform's side.
     #[error("{0}")]
-    Trouble(String),
+    Server(String),
     /// No connection: nothing was sent.
     #[error("no connection")]
     Connection(#[source] reqwest::Error),
@@ -286,51 +321,36 @@ impl From<reqwest::Error> for Outage {
     }
 }
 
-/// When a failed request may be made again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
-    /// After the wait that the platform asks for, or after a growing one if it does not say how long.
-    Limited(Option<Duration>),
-    /// Twice, after 0.5 and 1 seconds.
-    Soon,
-    /// Never.
-    Never,
-}
-
 /// Waiting time that is left to one call.
 #[derive(Debug)]
-pub struct Effort {
+pub struct WaitBudget {
     clock: Clock,
     patience: Duration,
     slowdown: Duration,
 }
 
-impl Effort {
-    /// Creates the effort of a call that waits for `patience` in all.
-    fn new(clock: &Clock, patience: Duration) -> Self {
-        Self { clock: clock.clone(), patience, slowdown: SLOWDOWN }
-    }
-
-    /// Makes `attempt` until it succeeds, or until its error may not be retried any more; `retry` tells when an error may.
+impl WaitBudget {
+    /// Makes `attempt` until it succeeds, or until its error may not be retried any more: a rate limit as long as there is
+    /// patience; a request that was not carried out, or that `is_repeatable`, twice, after 0.5 and 1 seconds.
     ///
     /// # Errors
     ///
     /// The last attempt's.
-    pub async fn retry<T, E, F: Future<Output = Result<T, E>>>(
+    pub async fn retry<T, F: Future<Output = Result<T, CallError>>>(
         &mut self,
-        retry: impl Fn(&E) -> Retry,
+        is_repeatable: bool,
         mut attempt: impl FnMut() -> F,
-    ) -> Result<T, E> {
+    ) -> Result<T, CallError> {
         let mut backoff = BACKOFF.into_iter();
         loop {
             let error = match attempt().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let wait = match retry(&error) {
-                Retry::Limited(told) => self.wait(told),
-                Retry::Soon => backoff.next(),
-                Retry::Never => None,
+            let wait = match &error {
+                CallError::RateLimited { retry_after, .. } => self.wait(*retry_after),
+                error if error.may_pass(is_repeatable) => backoff.next(),
+                _ => None,
             };
             let Some(wait) = wait else { return Err(error) };
             self.clock.sleep(wait).await;
@@ -358,41 +378,53 @@ mod tests {
         Duration::from_secs(secs)
     }
 
-    /// Makes a request that fails in these ways and then succeeds; returns if it succeeded, the number of attempts, and the
-    /// time.
-    async fn tried(patience: Duration, failures: &[Retry]) -> (bool, usize, Duration) {
+    fn api(base: &str) -> Result<Api, ConfigError> {
         let clock = Clock::manual(Timestamp::from_secs(1_763_765_920));
-        let (mut effort, mut attempts) = (Effort::new(&clock, patience), 0);
+        Api::new("P", ("A_BASE", base), secs(1), clock)
+    }
+
+    fn limited(wait: Option<u64>) -> CallError {
+        CallError::RateLimited { platform: "P", retry_after: wait.map(secs) }
+    }
+
+    fn outage(source: Outage) -> CallError {
+        CallError::Unavailable { platform: "P", method: "send", source }
+    }
+
+    fn refused() -> CallError {
+        CallError::Refused { status: 400, code: 0, reason: "no".into() }
+    }
+
+    /// Makes a request that fails `times` times and then succeeds; returns if it succeeded, the number of attempts, and the
+    /// time.
+    async fn tried(patience: u64, times: usize, failure: impl Fn() -> CallError) -> (bool, usize, Duration) {
+        let mut api = api("http://e.org").unwrap();
+        api.set_patience(secs(patience));
+        let (mut budget, mut attempts) = (api.budget(), 0);
         let attempt = || {
-            let failure = failures.get(attempts).copied();
             attempts += 1;
-            async move { failure.map_or(Ok(()), Err) }
+            let failed = (attempts <= times).then(&failure);
+            async move { failed.map_or(Ok(()), Err) }
         };
-        let (done, took) = clock.advance_during(effort.retry(|failure: &Retry| *failure, attempt)).await;
+        let (done, took) = api.clock.advance_during(budget.retry(false, attempt)).await;
         (done.is_ok(), attempts, took)
     }
 
     #[tokio::test]
     async fn a_request_is_made_again_as_long_as_there_is_patience() {
-        let told = Retry::Limited(Some(secs(7)));
-        let long = Retry::Limited(Some(secs(25)));
-        for (patience, failures, wanted, times) in [
-            (60, vec![told; 2], (true, 3), secs(14)..secs(20)),
-            (60, vec![long; 9], (false, 3), secs(50)..secs(60)),
-            (0, vec![told], (false, 1), secs(0)..secs(1)),
-            (60, vec![Retry::Limited(None); 3], (true, 4), secs(7)..secs(12)),
-            (60, vec![Retry::Soon; 2], (true, 3), Duration::from_millis(1500)..secs(3)),
-            (60, vec![Retry::Soon; 9], (false, 3), Duration::from_millis(1500)..secs(3)),
-            (60, vec![Retry::Never; 9], (false, 1), secs(0)..secs(1)),
-        ] {
-            let (is_done, attempts, took) = tried(secs(patience), &failures).await;
-            assert_eq!((is_done, attempts), wanted, "{failures:?}");
-            assert!(times.contains(&took), "{failures:?}: {took:?}");
-        }
-    }
-
-    fn api(base: &str) -> Result<Api, ConfigError> {
-        Api::new("A_BASE", base, Connection::new(|| connect(secs(1))), Clock::system())
+        let server = || outage(Outage::Server("500".into()));
+        let check = |tried: (bool, usize, Duration), wanted, millis: std::ops::Range<u64>| {
+            assert_eq!((tried.0, tried.1), wanted);
+            let times = Duration::from_millis(millis.start)..Duration::from_millis(millis.end);
+            assert!(times.contains(&tried.2), "{:?}", tried.2);
+        };
+        check(tried(60, 2, || limited(Some(7))).await, (true, 3), 14_000..20_000);
+        check(tried(60, 9, || limited(Some(25))).await, (false, 3), 50_000..60_000);
+        check(tried(0, 1, || limited(Some(7))).await, (false, 1), 0..1000);
+        check(tried(60, 3, || limited(None)).await, (true, 4), 7000..12_000);
+        check(tried(60, 2, server).await, (true, 3), 1500..3000);
+        check(tried(60, 9, server).await, (false, 3), 1500..3000);
+        check(tried(60, 9, refused).await, (false, 1), 0..1000);
     }
 
     #[test]
@@ -408,29 +440,28 @@ mod tests {
 
     #[tokio::test]
     async fn clones_share_a_rate_limit_and_wait_no_longer_than_their_patience() {
-        let clock = Clock::manual(Timestamp::from_secs(1_763_765_920));
-        let limit = Some(RateLimit::within(1, secs(1)));
-        let api = Api { clock: clock.clone(), ..api("http://e.org").unwrap() };
-        let api = api.with_rate_limit(limit).with_patience(secs(2));
-        let slot = async || api.clone().wait_for_slot("P", &mut api.effort()).await;
+        let mut api = api("http://e.org").unwrap();
+        api.set_rate_limit(Some(RateLimit::within(1, secs(1))));
+        api.set_patience(secs(2));
+        let slot = async || api.clone().wait_for_slot(&mut api.budget()).await;
         let four = async { tokio::join!(slot(), slot(), slot(), slot()) };
-        let (slots, _) = clock.advance_during(four).await;
+        let (slots, _) = api.clock.advance_during(four).await;
         let (Ok(()), Ok(()), Ok(()), Err(error)) = slots else { panic!("{slots:?}") };
-        assert_eq!(error.retry(false), Retry::Limited(Some(secs(3))));
+        assert_eq!(error.to_string(), "P's rate limit is exceeded; retry after 3 s");
     }
 
     #[test]
     fn a_message_that_may_have_been_delivered_is_repeated_only_if_that_does_no_harm() {
-        let outage = |source| CallError::Unavailable { platform: "P", method: "send", source };
-        let trouble = outage(Outage::Trouble("500".into()));
-        assert_eq!((trouble.retry(false), trouble.retry(true)), (Retry::Soon, Retry::Soon));
-        let unreadable = CallError::unreadable("P", "send")(serde::de::Error::custom("secret"));
-        assert_eq!((unreadable.retry(false), unreadable.retry(true)), (Retry::Never, Retry::Soon));
+        let server = outage(Outage::Server("500".into()));
+        assert!(server.may_pass(false) && server.may_pass(true));
+        let (platform, method, headers) = ("P", "send", HeaderMap::new());
+        let answer = Answer { platform, method, status: 200, headers, body: br#""secret""#.into() };
+        let unreadable = answer.parse::<u8>().unwrap_err();
+        assert!(!unreadable.may_pass(false) && unreadable.may_pass(true));
         assert!(!format!("{unreadable:?}").contains("secret"));
-        let limited = CallError::RateLimited { platform: "P", retry_after: Some(Duration::from_millis(725)) };
+        let limited = answer.limited(Some(Duration::from_millis(725)));
         assert_eq!(limited.to_string(), "P's rate limit is exceeded; retry after 1 s");
-        let refused = CallError::Refused { status: 400, code: 0, reason: "no".into() };
-        assert!(refused.is_permanent() && refused.retry(true) == Retry::Never && !limited.is_permanent());
+        assert!(refused().is_permanent() && !refused().may_pass(true) && !limited.is_permanent());
         assert_eq!(described("a TOKEN", &["TOKEN", ""]), "a <secret>");
     }
 }

@@ -112,8 +112,6 @@ impl RequestedCall {
 pub enum SendStep {
     /// A piece is about to be sent.
     Next {
-        /// Number of pieces before it.
-        piece: usize,
         /// True if no other follows.
         is_last: bool,
     },
@@ -140,6 +138,45 @@ impl OutgoingReply<'_> {
     /// Returns the id of the reply, the same in every attempt.
     pub fn id(&self) -> String {
         format!("{} {}", self.to.chat, self.key)
+    }
+}
+
+/// The pieces of a reply that are still to be sent, one after the other.
+pub struct Pieces<'r, 'p> {
+    count: usize,
+    next: usize,
+    has_begun: bool,
+    progress: &'r Progress<'p>,
+}
+
+/// A piece of a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Number of pieces before it.
+    pub index: usize,
+    /// True if no other follows.
+    pub is_last: bool,
+}
+
+impl<'r, 'p> Pieces<'r, 'p> {
+    /// Returns those of `count` pieces after the first `sent`.
+    pub fn new(count: usize, sent: usize, progress: &'r Progress<'p>) -> Self {
+        Self { count, next: sent, has_begun: false, progress }
+    }
+
+    /// Returns the next piece, when it may be sent; `None` after the last one. The piece before it counts as sent.
+    pub async fn next(&mut self) -> Result<Option<Piece>, DeliveryError> {
+        let index = self.next;
+        if index >= self.count {
+            return Ok(None);
+        }
+        if self.has_begun {
+            (self.progress)(SendStep::Sent { pieces: index }).await?;
+        }
+        let is_last = index + 1 == self.count;
+        (self.progress)(SendStep::Next { is_last }).await?;
+        (self.next, self.has_begun) = (index + 1, true);
+        Ok(Some(Piece { index, is_last }))
     }
 }
 

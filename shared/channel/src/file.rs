@@ -2,6 +2,8 @@
 
 use reqwest::Response;
 
+use crate::client::Outage;
+
 /// A platform did not return a file. The message contains no secret of the bot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileError {
@@ -28,8 +30,7 @@ pub async fn read_limited(mut response: Response, limit: usize) -> Result<Vec<u8
     }
     let mut bytes = Vec::new();
     loop {
-        // The URL may contain a token, and ids are private.
-        let chunk = response.chunk().await.map_err(|error| unavailable(error.without_url()))?;
+        let chunk = response.chunk().await.map_err(Outage::from)?;
         let Some(chunk) = chunk else { return Ok(bytes) };
         if is_over(bytes.len() + chunk.len()) {
             return Err(FileError::TooLarge);
@@ -38,12 +39,8 @@ pub async fn read_limited(mut response: Response, limit: usize) -> Result<Vec<u8
     }
 }
 
-/// Returns the error for a failed request, without its URL.
-pub fn unavailable(error: reqwest::Error) -> FileError {
-    let error = error.without_url();
-    FileError::Unavailable(match error {
-        error if error.is_timeout() => "timed out".into(),
-        error if error.is_connect() => "no connection".into(),
-        _ => "no complete answer".into(),
-    })
+impl From<Outage> for FileError {
+    fn from(outage: Outage) -> Self {
+        Self::Unavailable(outage.to_string())
+    }
 }

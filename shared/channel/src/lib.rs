@@ -10,11 +10,11 @@
 //! - [`rate_limit`]: rate limits
 //! - [`split`]: division of a Markdown text into messages; [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
-//! - [`surroundings`]: messages of a group that a platform does not send as events
 //! - [`json`]: a lenient look at a platform's JSON
-//! - [`channel`]: a channel with its settings and commands; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
+//! - [`channel`]: the definition of a channel; [`about`]: facts about one; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
 //! - [`testing`]: events as lines of text, for the tests of all channels
 
+pub mod about;
 pub mod channel;
 pub mod client;
 pub mod delivery;
@@ -27,6 +27,5 @@ pub mod seam;
 pub mod settings;
 pub mod setup;
 pub mod split;
-pub mod surroundings;
 pub mod testing;
 pub mod webhook;

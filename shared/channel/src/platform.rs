@@ -1,42 +1,31 @@
 //! The client of a platform, as the rest of Annals uses it: [`Platform`].
 
-use std::sync::Arc;
-
+use annals_core::draft::Draft;
 use annals_core::message::Part;
-use annals_core::record::{Channel, Record};
+use annals_core::record::Record;
 use async_trait::async_trait;
 
+use crate::about::About;
+use crate::client::{Api, CallError};
 use crate::delivery::{DeliveryError, Drafted, OutgoingReply, Progress};
 use crate::file::FileError;
 use crate::rate_limit::RateLimit;
-use crate::surroundings::Surroundings;
 
-/// A platform that is set up.
-#[derive(Clone)]
-pub struct Registered {
-    /// Its channel.
-    pub channel: Channel,
-    /// Its client.
-    pub client: Arc<dyn Platform>,
-    /// Fetches the messages around those of groups, if the platform does not send them.
-    pub surroundings: Option<Arc<dyn Surroundings>>,
-}
+/// Returns true for a message that is not stored yet.
+pub type IsNew<'a> = dyn Fn(&Draft) -> bool + Sync + 'a;
 
-impl Registered {
-    /// Registers `client` for `channel`, without surroundings.
-    pub fn new(channel: Channel, client: impl Platform + 'static) -> Self {
-        Self { channel, client: Arc::new(client), surroundings: None }
-    }
-}
-
-/// Sends replies to one platform, shows there that an answer is being made, and asks it what an answer depends on.
+/// Sends replies to one platform, shows there that an answer is being made, and asks it what an answer depends on. A client of
+/// a platform that does not tell something, or shows nothing, keeps the default.
 #[async_trait]
 pub trait Platform: Send + Sync {
-    /// Returns the rate limit of the chat of `to`.
-    fn rate_limit(&self, to: &Record) -> Option<RateLimit>;
+    /// Returns the facts about its channel.
+    fn about(&self) -> &'static About;
+
+    /// Returns the API that it calls.
+    fn api(&mut self) -> &mut Api;
 
     /// Sends the pieces of `reply` after the first `sent`. `progress` is told of each, and stores how many have been sent, so
-    /// that a run after a crash continues with the next one.
+    /// that a run after a crash continues with the next one: see [`Pieces`](crate::delivery::Pieces).
     async fn send(
         &self,
         reply: OutgoingReply<'_>,
@@ -44,63 +33,68 @@ pub trait Platform: Send + Sync {
         progress: &Progress<'_>,
     ) -> Result<(), DeliveryError>;
 
+    /// Returns the rate limit of the chat of `to`.
+    fn rate_limit(&self, _to: &Record) -> RateLimit {
+        self.about().chat_rate_limit
+    }
+
     /// Returns the bytes of the file of `part`, at most `limit` of them.
-    async fn fetch(&self, part: &Part, limit: usize) -> Result<Vec<u8>, FileError>;
+    async fn fetch(&self, _part: &Part, _limit: usize) -> Result<Vec<u8>, FileError> {
+        Err(FileError::NoChannel)
+    }
 
     /// Returns true if the platform names `user_id` as an administrator of the group `chat_id`.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the platform does not tell, for the log.
-    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, String>;
+    async fn is_administrator(&self, _chat_id: &str, _user_id: &str) -> Result<bool, CallError> {
+        Ok(false)
+    }
 
     /// Returns the title of the chat of `to`, `None` in it if the chat has none. `None` for a chat whose events carry its
     /// title, and for one that no request tells the title of.
-    ///
-    /// # Errors
-    ///
-    /// The reason why the platform does not tell, for the log.
-    async fn chat_title(&self, to: &Record) -> Option<Result<Option<String>, String>>;
+    async fn chat_title(&self, _to: &Record) -> Option<Result<Option<String>, CallError>> {
+        None
+    }
+
+    /// Fetches the messages around `newest`, a message of a group, for which `is_new` returns true, the oldest first: for
+    /// platforms that send an app only the messages that mention it.
+    async fn surroundings(&self, _newest: &Record, _is_new: &IsNew<'_>) -> Result<Vec<Draft>, CallError> {
+        Ok(Vec::new())
+    }
 
     /// Returns true if the bot still receives the messages of the chat of `to` while it may not write there. Then the
     /// platform is asked from time to time if it may write again; otherwise a message to the bot says so.
-    fn is_heard_when_blocked(&self, to: &Record) -> bool;
+    fn is_heard_when_blocked(&self, to: &Record) -> bool {
+        to.is_group()
+    }
 
     /// Returns the way in which people see that an answer to `to` is being made.
-    fn sign(&self, to: &Record) -> Sign<'_>;
+    fn indicator(&self, _to: &Record) -> Indicator {
+        Indicator::Typing
+    }
+
+    /// Shows the typing indicator for a few seconds. Failures are ignored.
+    async fn show_typing(&self, _to: &Record) {}
+
+    /// Shows the answer so far, in Markdown.
+    async fn show_draft(&self, _to: &Record, _markdown: &str) -> Drafted {
+        Drafted::Never
+    }
+
+    /// Adds a reaction to the message that is being answered. Returns its id.
+    async fn add_reaction(&self, _to: &Record) -> Option<String> {
+        None
+    }
+
+    /// Removes the reaction `id`. Failures are ignored.
+    async fn remove_reaction(&self, _to: &Record, _id: &str) {}
 }
 
 /// The way in which people see that an answer is being made.
-#[derive(Clone, Copy)]
-pub enum Sign<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Indicator {
     /// A typing indicator.
-    Typing(&'a dyn Typing),
+    Typing,
     /// A typing indicator, and then the answer as it grows.
-    Draft(&'a dyn Drafts),
+    Draft,
     /// A reaction to the message that is being answered.
-    Reaction(&'a dyn Reactions),
-}
-
-/// A typing indicator.
-#[async_trait]
-pub trait Typing: Send + Sync {
-    /// Shows the typing indicator for a few seconds. Failures are ignored.
-    async fn show_typing(&self, to: &Record);
-}
-
-/// Drafts of an answer.
-#[async_trait]
-pub trait Drafts: Typing {
-    /// Shows the answer so far, in Markdown.
-    async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted;
-}
-
-/// Reactions to messages.
-#[async_trait]
-pub trait Reactions: Send + Sync {
-    /// Adds a reaction to the message that is being answered. Returns its id.
-    async fn add_reaction(&self, to: &Record) -> Option<String>;
-
-    /// Removes the reaction `id`. Failures are ignored.
-    async fn remove_reaction(&self, to: &Record, id: &str);
+    Reaction,
 }

@@ -2,7 +2,7 @@
 
 use annals_core::access::Access;
 use annals_core::agents::Agents;
-use annals_core::chat_key::ChatKey;
+use annals_core::chat_key::{ChatKey, KeyError};
 pub use annals_core::chat_settings::GroupActivation;
 use annals_core::language::Language;
 use annals_core::person::Links;
@@ -105,6 +105,20 @@ pub struct Settings {
     pub dm_scope: DmScope,
     /// `LANGUAGE`; `None` for that of each person.
     pub language: Option<Language>,
+}
+
+impl Settings {
+    /// Returns the direct chat of a person, to which a private chat with the bot belongs with `DM_SCOPE=user`.
+    ///
+    /// # Errors
+    ///
+    /// The id cannot be part of a key.
+    pub fn direct(&self, channel: Channel, user_id: &str) -> Result<Option<ChatKey>, KeyError> {
+        match self.dm_scope {
+            DmScope::Chat => Ok(None),
+            DmScope::User => ChatKey::direct(&self.agent_id, &channel.identity(user_id)).map(Some),
+        }
+    }
 }
 
 /// `DM_SCOPE`: history of a private chat.
@@ -225,13 +239,18 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
 ///
 /// # Errors
 ///
-/// If only some are set, names one that is missing.
+/// If only some are set, names one that is missing. If none is, none of `optional` may be set either.
 pub fn all_or_none<const N: usize>(
     env: Env<'_>,
     names: [&str; N],
+    optional: &[&str],
 ) -> Result<Option<[String; N]>, ConfigError> {
     let values = names.map(|name| env.optional(name));
-    let Some(set) = values.iter().position(Option::is_some) else { return Ok(None) };
+    let Some(set) = values.iter().position(Option::is_some) else {
+        let Some(alone) = optional.iter().find(|name| env.optional(name).is_some()) else { return Ok(None) };
+        let others = names.join(", ");
+        return Err(ConfigError::new(alone, format!("is set without {others}: set all, or unset it")));
+    };
     if let Some(missing) = values.iter().position(Option::is_none) {
         let problem = format!("is not set, but {} is: set all, or none", names[set]);
         return Err(ConfigError::new(names[missing], problem));
@@ -261,15 +280,9 @@ impl DeliveryConfig {
         })
     }
 
-    /// Returns the limit of a process: its share of that of the bot, or that of one chat if it only confirms commands, as
-    /// it does if `delivery` is `None`.
-    pub fn limit(delivery: Option<&Self>, of_bot: RateLimit, of_chat: RateLimit) -> Option<RateLimit> {
-        delivery.map_or(Some(of_chat), |delivery| delivery.share(of_bot))
-    }
-
     /// Returns this process's share of the bot's rate limit.
-    fn share(self, of_bot: RateLimit) -> Option<RateLimit> {
-        self.is_rate_limited.then(|| of_bot.shared_by(self.processes))
+    pub fn share_of(self, bot: RateLimit) -> Option<RateLimit> {
+        self.is_rate_limited.then(|| bot.shared_by(self.processes))
     }
 }
 
@@ -289,11 +302,11 @@ mod tests {
     fn processes_share_what_the_bot_may_send_unless_nobody_paces_it() {
         let bot = RateLimit::within(30, Duration::from_secs(1));
         let default = with(&[]).unwrap();
-        assert_eq!((default.stream_replies, default.share(bot)), (false, Some(bot)));
+        assert_eq!((default.stream_replies, default.share_of(bot)), (false, Some(bot)));
         let shared = with(&[("AGENT_MAXIMUM_TURNS", "10"), ("STREAM_REPLIES", "true")]).unwrap();
-        assert_eq!((shared.stream_replies, shared.share(bot)), (true, Some(bot.shared_by(10))));
+        assert_eq!((shared.stream_replies, shared.share_of(bot)), (true, Some(bot.shared_by(10))));
         let off = with(&[("AGENT_MAXIMUM_TURNS", "10"), ("DELIVERY_PACING", "false")]).unwrap();
-        assert_eq!(off.share(bot), None);
+        assert_eq!(off.share_of(bot), None);
         let error = with(&[("AGENT_MAXIMUM_TURNS", "many")]).unwrap_err();
         assert_eq!(error, "AGENT_MAXIMUM_TURNS must be a number of turns; 0 is no limit");
         assert_eq!(

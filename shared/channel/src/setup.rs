@@ -11,8 +11,12 @@ use std::time::Duration;
 use annals_core::settings::Env;
 use annals_io::tls;
 use futures::future::LocalBoxFuture;
+use reqwest::header::CONTENT_TYPE;
 use reqwest::redirect::Policy;
-use reqwest::{Client, Url};
+use reqwest::{RequestBuilder, StatusCode, Url};
+
+use crate::finding::Words;
+use crate::words;
 
 /// An error for the operator. It contains no secret.
 pub type Failure = Box<dyn Error + Send + Sync>;
@@ -71,48 +75,34 @@ pub trait Vault {
     fn put<'a>(&'a mut self, variable: &'a str, value: &'a str) -> LocalBoxFuture<'a, Result<(), Failure>>;
 }
 
-/// Returns a client for a probe of a webhook.
-pub fn prober() -> reqwest::Result<Client> {
-    // The time in which a function starts and answers.
-    tls::client().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()
+/// Posts a probe to the webhook at `url`, with what `add` adds to it. Returns the answer's status and body, or the reason why
+/// there is none.
+pub async fn probe(
+    url: &Url,
+    add: impl FnOnce(RequestBuilder) -> RequestBuilder,
+) -> Result<(StatusCode, String), Words> {
+    let answered = async {
+        // The time in which a function starts and answers.
+        let client = tls::client().timeout(Duration::from_secs(30)).redirect(Policy::none()).build()?;
+        let answer = add(client.post(url.clone()).header(CONTENT_TYPE, "application/json")).send().await?;
+        Ok::<_, reqwest::Error>((answer.status(), answer.text().await?))
+    };
+    answered.await.map_err(|error| match error {
+        error if error.is_timeout() => words!("nothing answers there in time", "该处没有及时应答"),
+        error if error.is_connect() => words!("no connection can be made to it", "无法连接到该处"),
+        _ => words!("no whole answer comes from it", "该处没有给出完整的应答"),
+    })
+}
+
+/// Returns the reason why a webhook answers 403: the local program does so if its channel is not set up.
+pub fn not_local(needed: &str) -> Words {
+    words!(
+        "the program there was started without {needed}, or its tunnel does not rewrite the Host header",
+        "该处的程序启动时没有 {needed}，或它的隧道没有改写 Host 头"
+    )
 }
 
 /// Returns the command that sets the webhook of `channel`, for a remedy.
 pub fn command(channel: &str) -> String {
     format!("cargo run -- setup {channel} --url https://…/{channel}")
-}
-
-/// Reason why a probe failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unreachable {
-    /// It took too long.
-    #[error("nothing answers there in time")]
-    Late,
-    /// Nothing listens there.
-    #[error("no connection can be made to it")]
-    NoConnection,
-    /// The answer ended early.
-    #[error("no whole answer comes from it")]
-    BrokenOff,
-}
-
-impl From<reqwest::Error> for Unreachable {
-    fn from(error: reqwest::Error) -> Self {
-        match error {
-            error if error.is_timeout() => Self::Late,
-            error if error.is_connect() => Self::NoConnection,
-            _ => Self::BrokenOff,
-        }
-    }
-}
-
-impl Unreachable {
-    /// Returns the reason in Chinese.
-    pub fn zh(self) -> &'static str {
-        match self {
-            Self::Late => "该处没有及时应答",
-            Self::NoConnection => "无法连接到该处",
-            Self::BrokenOff => "该处没有给出完整的应答",
-        }
-    }
 }

@@ -136,3 +136,8 @@ pub fn check_sound(draft: &Draft) {
     assert_eq!(draft.chat.to_string().parse().as_ref(), Ok(&draft.chat));
     let _ = draft.key();
 }
+
+/// Returns all that a log may show of an error.
+pub fn logged(error: &dyn std::error::Error) -> String {
+    format!("{} {error:?}", annals_io::errors::chain(error))
+}

@@ -3,6 +3,7 @@
 //! A call passes, in this order: [`Webhook::body_limit`] before its body is read, [`Webhook::verify`], [`Webhook::read`],
 //! and then each [`Incoming`] is stored. Only then is it acknowledged.
 
+use std::future::ready;
 use std::time::Duration;
 
 use annals_core::approval::Button;
@@ -10,32 +11,24 @@ use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::message::{Part, Role};
-use annals_core::record::{Channel, Kind, Record};
+use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
+use crate::about::About;
+
 /// Longest body of a call of a platform, in bytes.
 pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 
-/// The webhook of one platform.
+/// The webhook of one platform. One that needs less keeps the defaults.
 pub trait Webhook: Send + Sync + 'static {
     /// Details of a pressed button that only this platform needs.
     type Button: Send + Sync;
 
-    /// The platform.
-    const CHANNEL: Channel;
-
-    /// Path of the route, such as `/telegram`.
-    const PATH: &'static str;
-
-    /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
-    /// nothing.
-    const REFUSAL: &'static str;
-
-    /// Reason that is stored if the bot cannot write to a chat any more.
-    const LEFT: &'static str;
+    /// The facts about its channel.
+    const ABOUT: &'static About;
 
     /// Returns the longest body to read for a call with these headers, in bytes: [`MAX_BODY_BYTES`], or less if a larger one
     /// would not be the platform's.
@@ -43,7 +36,9 @@ pub trait Webhook: Send + Sync + 'static {
     /// # Errors
     ///
     /// The call is refused without reading a byte of its body.
-    fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified>;
+    fn body_limit(&self, _headers: &HeaderMap) -> Result<usize, Unverified> {
+        Ok(MAX_BODY_BYTES)
+    }
 
     /// Checks that the call comes from the platform.
     ///
@@ -57,25 +52,40 @@ pub trait Webhook: Send + Sync + 'static {
     fn read(&self, event: Value) -> impl Future<Output = Result<Events<Self::Button>, ReadError>> + Send;
 
     /// Completes a [partial](Incoming::Partial) message.
-    fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send;
+    fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send {
+        ready(Ok(draft))
+    }
 
     /// Returns how long the platform waits for the response to the call of `event`, and what it accepts after that.
-    fn patience(&self, event: &Value) -> Patience;
+    fn patience(&self, _event: &Value) -> Patience {
+        Patience::Unlimited
+    }
 
     /// Returns true if the message was withdrawn before it arrived at `now`. If the platform does not tell, it was not.
-    fn is_withdrawn(&self, draft: &Draft, now: Timestamp) -> impl Future<Output = bool> + Send;
+    fn is_withdrawn(&self, _draft: &Draft, _now: Timestamp) -> impl Future<Output = bool> + Send {
+        ready(false)
+    }
 
     /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the
     /// response, if it is not [that of the call](Events::response).
     fn respond_to_press(
         &self,
-        press: &Press<Self::Button>,
-        result: &ApprovalResult,
-    ) -> impl Future<Output = Option<Response>> + Send;
+        _press: &Press<Self::Button>,
+        _result: &ApprovalResult,
+    ) -> impl Future<Output = Option<Response>> + Send {
+        ready(None)
+    }
 
     /// Returns the response that shows `confirmation` to the sender of `command`, which came as `draft`; `None` if it has to be
     /// sent to the chat.
-    fn respond_to_command(&self, command: &Command, draft: &Draft, confirmation: &str) -> Option<Response>;
+    fn respond_to_command(
+        &self,
+        _command: &Command,
+        _draft: &Draft,
+        _confirmation: &str,
+    ) -> Option<Response> {
+        None
+    }
 }
 
 /// A platform's patience with a call: how long it waits for the response, and what it accepts after that.
@@ -123,7 +133,7 @@ pub enum Verified {
     NotAnEvent,
 }
 
-/// A call does not come from the platform: 401, with [`Webhook::REFUSAL`].
+/// A call does not come from the platform: 401, with [`About::unverified`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unverified;
 
@@ -138,7 +148,14 @@ pub struct Events<B> {
     /// The response once all of them are stored.
     pub response: Response,
     /// The response if their sender may not use the bot.
-    pub refusal: Response,
+    pub not_allowed: Response,
+}
+
+impl<B> Events<B> {
+    /// Returns `incoming`, with `response` in any case.
+    pub fn new(incoming: Vec<Incoming<B>>, response: Response) -> Self {
+        Self { incoming, has_own_time: true, not_allowed: response.clone(), response }
+    }
 }
 
 /// An event of a platform.
@@ -154,8 +171,7 @@ pub enum Incoming<B> {
     Command {
         /// The command.
         command: Command,
-        /// The message as it was typed, from which the boundary or notice is made. It asks only if the command is
-        /// `/new` with a first message.
+        /// The message as it was typed, from which the boundary or notice is made.
         draft: Box<Draft>,
     },
     /// A group has a new id. The event may arrive once from each of the two, in any order.
@@ -209,37 +225,48 @@ pub enum Incoming<B> {
 
 /// Reason why an event gives no [`Incoming`] of its own.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum ParseError {
     /// It is [ignored](Incoming::Ignored), for this reason.
     Ignored(&'static str),
     /// A setting makes it unusable.
     Settings(KeyError),
 }
 
-impl From<&'static str> for Refusal {
+impl From<&'static str> for ParseError {
     fn from(reason: &'static str) -> Self {
         Self::Ignored(reason)
     }
 }
 
-impl From<KeyError> for Refusal {
+impl From<KeyError> for ParseError {
     fn from(error: KeyError) -> Self {
         Self::Settings(error)
     }
 }
 
 impl<B> Incoming<B> {
+    /// Returns a message.
+    pub fn message(draft: Draft) -> Self {
+        Self::Message(Box::new(draft))
+    }
+
+    /// Returns a command that was typed as `draft`, which asks only if it is `/new` with a first message.
+    pub fn command(command: Command, draft: Draft) -> Self {
+        let asks = matches!(command, Command::New { first_message: Some(_) });
+        Self::Command { command, draft: Box::new(draft.asking(asks)) }
+    }
+
     /// Returns an ignored event.
     pub fn ignored(kind: &str, reason: &str) -> Self {
         Self::Ignored { kind: kind.into(), reason: reason.into() }
     }
 
     /// Returns the result of parsing an event of `kind`.
-    pub fn parsed(kind: &str, parsed: Result<Self, Refusal>) -> Result<Self, ReadError> {
+    pub fn parsed(kind: &str, parsed: Result<Self, ParseError>) -> Result<Self, ReadError> {
         match parsed {
             Ok(incoming) => Ok(incoming),
-            Err(Refusal::Ignored(reason)) => Ok(Self::ignored(kind, reason)),
-            Err(Refusal::Settings(_)) => {
+            Err(ParseError::Ignored(reason)) => Ok(Self::ignored(kind, reason)),
+            Err(ParseError::Settings(_)) => {
                 Err(ReadError::Settings("AGENT_ID cannot be part of a chat key".into()))
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry, OutgoingReply, Progress};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Platform, Registered};
+use annals_channel::platform::Platform;
 use annals_channel::rate_limit::RateLimit;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
@@ -20,8 +20,11 @@ pub struct Deliverer {
 
 impl Deliverer {
     /// Creates a deliverer to these platforms. Replies of other channels are stored in `outbox`, if there is one.
-    pub fn new(platforms: impl IntoIterator<Item = Registered>, outbox: Option<Arc<dyn Outbox>>) -> Self {
-        let platforms = platforms.into_iter().map(|platform| (platform.channel, platform.client)).collect();
+    pub fn new(
+        platforms: impl IntoIterator<Item = Arc<dyn Platform>>,
+        outbox: Option<Arc<dyn Outbox>>,
+    ) -> Self {
+        let platforms = platforms.into_iter().map(|platform| (platform.about().channel, platform)).collect();
         Self { platforms, outbox, is_rate_limited: false }
     }
 
@@ -39,7 +42,7 @@ impl Deliverer {
 
     /// Returns the rate limit of the chat of `to`, which the caller must keep.
     pub fn rate_limit(&self, to: &Record) -> Option<RateLimit> {
-        self.platform(to).filter(|_| self.is_rate_limited)?.rate_limit(to)
+        self.platform(to).filter(|_| self.is_rate_limited).map(|platform| platform.rate_limit(to))
     }
 
     /// Returns true if replies of this channel are sent or stored in an outbox. Callers of the HTTP API fetch theirs.
@@ -83,7 +86,7 @@ impl Deliverer {
     pub async fn is_administrator(&self, channel: Channel, chat_id: &str, user_id: &str) -> bool {
         let Some(platform) = self.platforms.get(&channel) else { return false };
         platform.is_administrator(chat_id, user_id).await.unwrap_or_else(|error| {
-            tracing::warn!(error, "failed to ask a platform for the administrators of a group");
+            tracing::warn!(%error, "failed to ask a platform for the administrators of a group");
             false
         })
     }

@@ -80,12 +80,12 @@ impl<W: Webhook> Receiver<W> {
     }
 
     async fn receive_all(&self, event: Value) -> Result<Response, ReceiveError> {
-        let Events { incoming, has_own_time, mut response, refusal } = self.webhook.read(event).await?;
+        let Events { incoming, has_own_time, mut response, not_allowed } = self.webhook.read(event).await?;
         for incoming in incoming {
             match incoming {
                 Incoming::Message(draft) => {
                     if self.message(*draft, has_own_time).await? != Admission::Full {
-                        response = refusal.clone();
+                        response = not_allowed.clone();
                     }
                 }
                 Incoming::Partial(draft) => {
@@ -105,7 +105,7 @@ impl<W: Webhook> Receiver<W> {
                     if admission == Admission::Context {
                         self.message(*draft, has_own_time).await?;
                     }
-                    response = refusal.clone();
+                    response = not_allowed.clone();
                 }
                 Incoming::Migration { old, new, at, event } => {
                     about(&new);
@@ -121,7 +121,7 @@ impl<W: Webhook> Receiver<W> {
                 Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
                 Incoming::Entered { chat, at } => {
                     about(&chat);
-                    let chat = self.ingress.placed_at(&chat, W::CHANNEL, at).await?;
+                    let chat = self.ingress.placed_at(&chat, W::ABOUT.channel, at).await?;
                     self.ingress.history().set_blocked(&chat, None).await?;
                     tracing::info!("chat entered");
                 }
@@ -179,10 +179,10 @@ impl<W: Webhook> Receiver<W> {
     async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
         about(chat);
         if self.ingress.access().may_hold(chat) {
-            let chat = self.ingress.placed_at(chat, W::CHANNEL, at).await?;
+            let chat = self.ingress.placed_at(chat, W::ABOUT.channel, at).await?;
             let left = (!can_write).then(|| Blocked {
-                failure: DeliveryFailure { reason: W::LEFT.into(), at },
-                channel: Some(W::CHANNEL),
+                failure: DeliveryFailure { reason: W::ABOUT.left.into(), at },
+                channel: Some(W::ABOUT.channel),
                 chat_id: None,
             });
             self.ingress.history().set_blocked(&chat, left.as_ref()).await?;
@@ -248,7 +248,7 @@ impl<W: Webhook> Receiver<W> {
         let sent_at = places.exact.as_ref().map(|(key, _)| key.ts());
         if let Some((key, chats)) = places.exact {
             for chat in chats {
-                let chat = self.ingress.placed_at(&chat, W::CHANNEL, key.ts()).await?;
+                let chat = self.ingress.placed_at(&chat, W::ABOUT.channel, key.ts()).await?;
                 let records = history.message_anywhere(&chat, &key).await?;
                 if let Some(record) = newest_form(records, message_id) {
                     return Ok((Some(record), sent_at));
@@ -256,7 +256,7 @@ impl<W: Webhook> Receiver<W> {
             }
         }
         let Some(window) = places.window else { return Ok((None, sent_at)) };
-        let window = self.ingress.placed_at(&window, W::CHANNEL, self.clock.now()).await?;
+        let window = self.ingress.placed_at(&window, W::ABOUT.channel, self.clock.now()).await?;
         let page = history.page(&window, &Position::Newest, MAX_PAGE).await?;
         Ok((newest_form(page.records, message_id), sent_at))
     }

@@ -1,19 +1,27 @@
 //! The channels of platforms, one line each.
 
+use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
-use annals_channel::channel::{About, Clients, ConfiguredChannel, platform};
-use annals_channel::platform::Registered;
+use annals_channel::about::About;
+use annals_channel::channel::{ChannelDefinition, Clients, Example, Replayed, platform};
+use annals_channel::finding::Finding;
+use annals_channel::platform::Platform;
 use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
+use annals_channel::webhook::Webhook;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;
 use annals_engine::receiving::Receiver;
 use annals_io::clock::Clock;
+use annals_io::errors::chain;
 use axum::Router;
-use futures::future::LocalBoxFuture;
-use secrecy::SecretString;
+use futures::FutureExt;
+use futures::future::{BoxFuture, LocalBoxFuture};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 
 use crate::process::FunctionError;
 use crate::webhook;
@@ -30,7 +38,7 @@ macro_rules! channels {
             env: Env<'_>,
             delivery: &DeliveryConfig,
             clock: &Clock,
-        ) -> Result<Vec<Registered>, FunctionError> {
+        ) -> Result<Vec<Arc<dyn Platform>>, FunctionError> {
             let all = [$(platform::<$channel>(env, delivery, clock)?),*];
             Ok(all.into_iter().flatten().collect())
         }
@@ -48,10 +56,13 @@ channels! {
     annals_channel_discord::channel::Discord,
 }
 
+/// Longest wait of a check of `doctor`, if the platform limits the rate.
+const CHECK_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A channel whose settings have not been read.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// Its names.
+    /// Facts about it.
     pub about: &'static About,
     /// Reads its settings.
     pub from_env: fn(Env<'_>) -> Result<Arc<dyn ServedChannel>, ConfigError>,
@@ -60,15 +71,43 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn of<C: ConfiguredChannel + 'static>() -> Self {
-        Self { about: C::about(), from_env: |env| Ok(Arc::new(C::from_env(env)?)), setup: C::setup }
+    fn of<D: ChannelDefinition>() -> Self {
+        Self {
+            about: D::Webhook::ABOUT,
+            from_env: |env| Ok(Arc::new(Configured::<D>::from_env(env)?)),
+            setup: |setup| D::setup(setup).boxed_local(),
+        }
     }
 }
 
-/// A channel that the local program serves.
-pub trait ServedChannel: ConfiguredChannel {
-    /// Returns its names.
+/// A channel that the local program serves. If it is not set up it works too: with development secrets, which everybody knows,
+/// and with replies that go to the outbox.
+///
+/// `key` is the key of the data directory. If it is in use, it replaces each development secret.
+pub trait ServedChannel: Debug + Send + Sync {
+    /// Returns facts about it.
     fn names(&self) -> &'static About;
+
+    /// Returns true if the channel is set up.
+    fn is_set_up(&self) -> bool;
+
+    /// Returns its secret settings, for functions that run beside the local program.
+    fn secrets(&self, key: Option<&SecretString>) -> Vec<(&'static str, SecretString)>;
+
+    /// Returns a call of the webhook with the text `hello` and the time `today`, in epoch seconds, which works if it is
+    /// made by `curl`; `None` if only the platform can make one.
+    fn example(&self, key: Option<&SecretString>, today: i64) -> Option<Example>;
+
+    /// Returns the call that delivers the recorded body `json`, whose bytes are `body`; `None` if it is not this
+    /// platform's.
+    fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed>;
+
+    /// Returns the address of the platform's API, if the channel is set up.
+    fn api_base(&self) -> Option<&str>;
+
+    /// Checks for `doctor` that the platform accepts the bot, and that its webhook arrives. `settings` are those of all
+    /// channels, if they are valid.
+    fn check<'a>(&'a self, settings: Option<&'a Settings>, clock: &'a Clock) -> BoxFuture<'a, Vec<Finding>>;
 
     /// Creates its clients, if it is set up, and the route of its webhook.
     fn serve(
@@ -77,15 +116,100 @@ pub trait ServedChannel: ConfiguredChannel {
         settings: &Settings,
         delivery: &DeliveryConfig,
         clock: &Clock,
-    ) -> Result<(Option<Clients<Registered>>, Route), Failure>;
+    ) -> Result<(Option<Clients<Arc<dyn Platform>>>, Route), Failure>;
 }
 
 /// Creates the route of a webhook, which appends and enqueues by the ingress, and confirms commands by the deliverer.
 pub type Route = Box<dyn FnOnce(Ingress, Deliverer, Clock) -> Router + Send>;
 
-impl<C: ConfiguredChannel> ServedChannel for C {
+/// A channel with its settings, if it is set up.
+#[derive(Debug)]
+struct Configured<D: ChannelDefinition> {
+    config: Option<D::Config>,
+    api_base: String,
+    /// Its secret settings; none if it is not set up.
+    secrets: Vec<(&'static str, SecretString)>,
+}
+
+impl<D: ChannelDefinition> Configured<D> {
+    fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
+        let config = D::config(env)?;
+        let held = D::Webhook::ABOUT.setup.held.iter().filter(|_| config.is_some());
+        let secrets = held.filter_map(|name| Some((*name, env.optional(name)?.into()))).collect();
+        Ok(Self { config, api_base: env.value(&D::Webhook::ABOUT.api_base), secrets })
+    }
+
+    /// Returns the development secret; `None` if the channel is set up.
+    fn development(&self, key: Option<&SecretString>) -> Option<SecretString> {
+        let secret = || key.cloned().unwrap_or_else(|| D::Webhook::ABOUT.development_secret.into());
+        self.config.is_none().then(secret)
+    }
+
+    /// Returns the settings, or those for development.
+    fn config(&self, key: Option<&SecretString>) -> Result<D::Config, ConfigError> {
+        if let Some(config) = &self.config {
+            return Ok(config.clone());
+        }
+        let values = self.secrets(key);
+        let value = |name: &str| {
+            let (_, value) = values.iter().find(|(own, _)| *own == name)?;
+            Some(value.expose_secret().to_owned())
+        };
+        let config = D::config(Env::new(&value))?;
+        config.ok_or_else(|| ConfigError::new(D::Webhook::ABOUT.setup.needed[0], "is not set"))
+    }
+}
+
+impl<D: ChannelDefinition> ServedChannel for Configured<D> {
     fn names(&self) -> &'static About {
-        C::about()
+        D::Webhook::ABOUT
+    }
+
+    fn is_set_up(&self) -> bool {
+        self.config.is_some()
+    }
+
+    fn secrets(&self, key: Option<&SecretString>) -> Vec<(&'static str, SecretString)> {
+        let development = self.development(key);
+        development.map_or_else(|| self.secrets.clone(), |secret| D::development(&secret))
+    }
+
+    fn example(&self, key: Option<&SecretString>, today: i64) -> Option<Example> {
+        let event = D::hello(today);
+        let plain = event.to_string().into_bytes();
+        let Some(Replayed::Call { headers, body }) = self.replay(key, &plain, &event) else { return None };
+        if self.is_set_up() && body != plain {
+            return None;
+        }
+        // A user's own secret is not shown.
+        let shown = |value: String| {
+            let own = self.secrets.iter().find(|(_, secret)| secret.expose_secret() == value);
+            own.map_or(value, |(variable, _)| format!("${variable}"))
+        };
+        let headers = headers.into_iter().map(|(name, value)| (name, shown(value))).collect();
+        Some(Example { headers, body: serde_json::from_slice(&body).ok()? })
+    }
+
+    fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed> {
+        D::replay(&self.config(key).ok()?, self.development(key).as_ref(), body, json)
+    }
+
+    fn api_base(&self) -> Option<&str> {
+        self.config.as_ref().map(|_| self.api_base.as_str())
+    }
+
+    fn check<'a>(&'a self, settings: Option<&'a Settings>, clock: &'a Clock) -> BoxFuture<'a, Vec<Finding>> {
+        let name = D::Webhook::ABOUT.channel.as_str();
+        async move {
+            let Some(config) = &self.config else { return vec![Finding::not_set_up(name)] };
+            let mut client = match D::client(config, None, clock) {
+                Ok(client) => client,
+                Err(error) => return vec![Finding::fault(name, chain(&error))],
+            };
+            client.api().set_patience(CHECK_PATIENCE);
+            D::check(config, &client, settings).await
+        }
+        .boxed()
     }
 
     fn serve(
@@ -94,13 +218,15 @@ impl<C: ConfiguredChannel> ServedChannel for C {
         settings: &Settings,
         delivery: &DeliveryConfig,
         clock: &Clock,
-    ) -> Result<(Option<Clients<Registered>>, Route), Failure> {
-        let opened = self.open(key, settings, Some(delivery), clock)?;
-        let clients = opened.clients.map(|Clients { agent, webhook }| {
-            let webhook = Registered::new(agent.channel, webhook);
+    ) -> Result<(Option<Clients<Arc<dyn Platform>>>, Route), Failure> {
+        let client = self.config.as_ref().map(|config| D::client(config, Some(settings), clock));
+        let clients = client.transpose()?.map(|client| Clients::of(client, Some(delivery)));
+        let client = clients.as_ref().map(|clients| clients.webhook.clone());
+        let webhook = D::webhook(&self.config(key)?, client, settings.clone());
+        let clients = clients.map(|Clients { agent, webhook }| {
+            let webhook: Arc<dyn Platform> = Arc::new(webhook);
             Clients { agent, webhook }
         });
-        let webhook = opened.webhook;
         let route =
             move |ingress, deliverer, clock| webhook::router(Receiver { webhook, ingress, deliverer, clock });
         Ok((clients, Box::new(route)))

@@ -1,11 +1,11 @@
 //! The function of a webhook: [`serve_webhook`].
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use annals_channel::channel::{self, ConfiguredChannel};
-use annals_channel::platform::{Platform, Registered};
+use annals_channel::channel::{self, ChannelDefinition};
+use annals_channel::platform::Platform;
 use annals_channel::settings::{Settings, access, channel_settings};
-use annals_core::record::Channel;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Ingress, IngressConfig};
@@ -15,15 +15,15 @@ use annals_io::clock::Clock;
 use crate::process::{Process, run};
 use crate::webhook;
 
-/// Runs the function of the webhook of the channel `C`.
-pub async fn serve_webhook<C: ConfiguredChannel>() -> ExitCode {
+/// Runs the function of the webhook of the channel `D`.
+pub async fn serve_webhook<D: ChannelDefinition>() -> ExitCode {
     let read = |env: Env<'_>, clock: &Clock| {
         let config = ChannelConfig::from_env(env)?;
-        let opened = channel::webhook::<C>(env, &config.channels, clock)?;
+        let opened = channel::webhook::<D>(env, &config.channels, clock)?;
         Ok((config, opened))
     };
     run(read, async |(config, (webhook, platform)), process| {
-        let (ingress, deliverer) = config.ingress(C::about().channel, platform, &process);
+        let (ingress, deliverer) = config.ingress(platform, &process);
         let Process { reporter, clock, .. } = process;
         let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
         lambda_http::run(reporter.of_router(router)).await
@@ -45,15 +45,10 @@ impl ChannelConfig {
         Ok(Self { channels: channel_settings(env)?, ingress })
     }
 
-    /// Creates the ingress of the events of `channel`, and the deliverer of the confirmations of commands, which `platform`
-    /// sends.
-    pub fn ingress<P: Platform + 'static>(
-        self,
-        channel: Channel,
-        platform: P,
-        process: &Process,
-    ) -> (Ingress, Deliverer) {
-        let deliverer = Deliverer::new([Registered::new(channel, platform)], None);
+    /// Creates the ingress of the events of `platform`, and the deliverer of the confirmations of commands, which it sends.
+    pub fn ingress(self, platform: impl Platform + 'static, process: &Process) -> (Ingress, Deliverer) {
+        let platform: Arc<dyn Platform> = Arc::new(platform);
+        let deliverer = Deliverer::new([platform], None);
         (process.ingress(self.ingress).with_platforms(deliverer.clone()), deliverer)
     }
 }

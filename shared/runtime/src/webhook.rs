@@ -20,7 +20,7 @@ use crate::telemetry;
 /// is a 503, which makes the platform deliver the event again.
 pub fn router<W: Webhook>(receiver: Receiver<W>) -> Router {
     Router::new()
-        .route(W::PATH, post(webhook::<W>).fallback(async || Problem::method_not_allowed()))
+        .route(W::ABOUT.path, post(webhook::<W>).fallback(async || Problem::method_not_allowed()))
         .layer(from_fn(telemetry::of_request))
         .with_state((Arc::new(receiver), BodyReader::default()))
 }
@@ -30,13 +30,16 @@ async fn webhook<W: Webhook>(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let refused = |Unverified| Problem::unauthorized(W::REFUSAL);
+    let refused = |Unverified| Problem::unauthorized(W::ABOUT.unverified);
     let webhook = &receiver.webhook;
     let limit = webhook.body_limit(&headers).map_err(refused)?;
     let body = match bodies.read(body, limit, &receiver.clock).await {
         Ok(body) => body,
         Err(BodyError::TooLarge) if limit < MAX_BODY_BYTES => {
-            tracing::warn!(path = W::PATH, "refused a body that is larger than the platform sends unsigned");
+            tracing::warn!(
+                path = W::ABOUT.path,
+                "refused a body that is larger than the platform sends unsigned"
+            );
             return Err(refused(Unverified));
         }
         Err(error) => return Err(error.problem("a request may have at most 6 MiB")),
@@ -52,7 +55,7 @@ async fn webhook<W: Webhook>(
         Ok(answer) => Ok(response(answer)),
         Err(ReceiveError::Read(ReadError::NotAnEvent)) => Err(not_an_event()),
         Err(error) => {
-            tracing::error!(%error, path = W::PATH, "failed to store an event; the platform will deliver it again");
+            tracing::error!(%error, path = W::ABOUT.path, "failed to store an event; the platform will deliver it again");
             Err(Problem::unavailable())
         }
     }

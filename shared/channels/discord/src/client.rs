@@ -36,11 +36,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use annals_channel::client::CallError;
-use annals_channel::client::{Api, connect, send};
+use annals_channel::client::{Api, WaitBudget};
 use annals_channel::rate_limit::RateLimit;
 use annals_core::settings::ConfigError;
 use annals_io::clock::Clock;
-use annals_io::connection::Connection;
 use reqwest::header::{AUTHORIZATION, USER_AGENT};
 use reqwest::{Method, RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -57,13 +56,12 @@ use crate::settings::DiscordConfig;
 pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(1));
 /// Rate limit of a channel. Discord tells it in headers; this is what it has been for years.
 pub const CHANNEL_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(5));
-const PLATFORM: &str = "Discord";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Client of the REST API for one application. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    api: Api,
+    pub(crate) api: Api,
     application_id: String,
     bot_token: Option<SecretString>,
     invalid: Arc<Invalid>,
@@ -85,8 +83,7 @@ struct Call<'a> {
 impl Client {
     /// Creates a client for the application of `config`.
     pub fn new(config: &DiscordConfig, clock: Clock) -> Result<Self, ConfigError> {
-        let http = Connection::new(|| connect(REQUEST_TIMEOUT));
-        let api = Api::new("DISCORD_API_BASE", &config.api_base, http, clock)?;
+        let api = Api::new("Discord", ("DISCORD_API_BASE", &config.api_base), REQUEST_TIMEOUT, clock)?;
         let is_token =
             |token: &SecretString| token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic());
         if config.bot_token.as_ref().is_some_and(|token| !is_token(token)) {
@@ -97,18 +94,6 @@ impl Client {
         }
         let (application_id, bot_token) = (config.application_id.clone(), config.bot_token.clone());
         Ok(Self { api, application_id, bot_token, invalid: Arc::default() })
-    }
-
-    /// See [`Api::with_patience`].
-    #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { api: self.api.with_patience(patience), ..self }
-    }
-
-    /// See [`Api::with_rate_limit`].
-    #[must_use]
-    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
-        Self { api: self.api.with_rate_limit(rate_limit), ..self }
     }
 
     /// Returns true if the bot's token is set.
@@ -131,7 +116,7 @@ impl Client {
     ) -> Result<(), CallError> {
         let (url, body, is_repeatable) = (self.api.url(path), Some(body), method != Method::POST);
         let call = Call { name, method, url, body, file: None, is_of_bot: false, is_repeatable };
-        self.call::<Value>(&call).await.map(|_| ())
+        self.call::<Value>(&call, &mut self.api.budget()).await.map(|_| ())
     }
 
     /// Makes a request in the name of the bot.
@@ -144,37 +129,40 @@ impl Client {
     ) -> Result<T, CallError> {
         let is_repeatable = method != Method::POST;
         let call = Call { name, method, url, body, file: None, is_of_bot: true, is_repeatable };
-        self.call(&call).await
+        self.call(&call, &mut self.api.budget()).await
     }
 
     /// Makes a request, waits as long as Discord asks, and repeats a request that was not carried out, or that `is_repeatable`.
-    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
-        let retry = |error: &CallError| error.retry(call.is_repeatable);
-        self.api.effort().retry(retry, || self.try_once(call)).await
+    async fn call<T: DeserializeOwned>(
+        &self,
+        call: &Call<'_>,
+        budget: &mut WaitBudget,
+    ) -> Result<T, CallError> {
+        budget.retry(call.is_repeatable, || self.try_once(call)).await
     }
 
     async fn try_once<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
-        self.invalid.check(call.name, call.is_of_bot, self.api.clock.now())?;
-        let request = self.request(call)?;
-        let answer = send(request).await.map_err(CallError::unavailable(PLATFORM, call.name))?;
-        self.invalid.count(answer.status, call.is_of_bot, self.api.clock.now());
-        answer::read(&answer, call)
-    }
-
-    fn request(&self, call: &Call<'_>) -> Result<RequestBuilder, CallError> {
         const AGENT: &str = concat!("DiscordBot (annals, ", env!("CARGO_PKG_VERSION"), ")");
-        let request = self.api.request(call.method.clone(), call.url.clone());
-        let request = request.map_err(CallError::unavailable(PLATFORM, call.name))?;
-        let mut request = request.header(USER_AGENT, AGENT);
-        if call.is_of_bot {
-            let Some(token) = &self.bot_token else { return Err(no_bot()) };
-            request = request.header(AUTHORIZATION, format!("Bot {}", token.expose_secret()));
-        }
-        Ok(match (call.body, call.file) {
-            (None, _) => request,
-            (Some(body), None) => request.json(body),
-            (Some(body), Some(text)) => request.multipart(file::form(body, text)),
-        })
+        let token = match &self.bot_token {
+            _ if !call.is_of_bot => None,
+            Some(token) => Some(format!("Bot {}", token.expose_secret())),
+            None => return Err(no_bot()),
+        };
+        self.invalid.check(call.name, call.is_of_bot, &self.api)?;
+        let add = |mut request: RequestBuilder| {
+            request = request.header(USER_AGENT, AGENT);
+            if let Some(token) = token {
+                request = request.header(AUTHORIZATION, token);
+            }
+            match (call.body, call.file) {
+                (None, _) => request,
+                (Some(body), None) => request.json(body),
+                (Some(body), Some(text)) => request.multipart(file::form(body, text)),
+            }
+        };
+        let answer = self.api.send(call.name, (call.method.clone(), call.url.clone()), add).await?;
+        self.invalid.count(answer.status, call.is_of_bot, self.api.clock.now());
+        answer::read(&answer, call.is_of_bot)
     }
 }
 

@@ -1,32 +1,25 @@
 //! Checks of `doctor`: whether Discord accepts the bot, and whether interactions arrive.
 
-use std::time::Duration;
-
 use annals_channel::finding::{Finding, Words};
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::setup::command;
 use annals_channel::words;
 use annals_core::language::Language;
-use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
 
 use crate::client::{Application, CallError, Client};
 use crate::commands::commands;
 use crate::settings::DiscordConfig;
-use crate::setup::{self, Problem};
-
-/// Longest wait if Discord limits the rate.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::setup;
 
 /// Checks the application, its address, its commands and its intents.
 pub(super) async fn check(
-    config: Option<&DiscordConfig>,
+    config: &DiscordConfig,
+    client: &Client,
     settings: Option<&Settings>,
-    clock: &Clock,
 ) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::not_set_up("discord")] };
-    if config.bot_token.is_none() {
+    if !client.has_bot() {
         let words = words!(
             "DISCORD_BOT_TOKEN is not set: the bot answers commands alone, each for 15 minutes, and nothing can be checked \
              at Discord",
@@ -34,10 +27,6 @@ pub(super) async fn check(
         );
         return vec![Finding::warning("discord app", words)];
     }
-    let client = match Client::new(config, clock.clone()) {
-        Ok(client) => client.with_patience(PATIENCE),
-        Err(error) => return vec![Finding::fault("discord app", chain(&error))],
-    };
     let application = match client.application().await {
         Ok(application) => application,
         Err(error) => return vec![Finding::fault("discord app", refused(&error))],
@@ -45,7 +34,7 @@ pub(super) async fn check(
     let name = format!("{} ({})", application.name, application.id);
     let mut findings = vec![match setup::mismatch(&application, config) {
         None => Finding::ok("discord app", name),
-        Some(problem) => Finding::fault("discord app", words(problem, "")),
+        Some(problem) => Finding::fault("discord app", problem),
     }];
     findings.push(address(&application).await);
     findings.push(match client.command_names().await {
@@ -69,33 +58,6 @@ fn refused(error: &CallError) -> Words {
     }
 }
 
-/// Returns the words for a problem of the settings, or of the address `url`.
-fn words(problem: Problem, url: &str) -> Words {
-    match problem {
-        Problem::OtherApplication { of_token, set } => words!(
-            "DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}",
-            "DISCORD_BOT_TOKEN 属于应用 {of_token}，而 DISCORD_APPLICATION_ID 是 {set}"
-        ),
-        Problem::OtherKey => words!(
-            "DISCORD_PUBLIC_KEY is not the application's public key",
-            "DISCORD_PUBLIC_KEY 不是该应用的公钥"
-        ),
-        Problem::Unreachable(why) => {
-            let zh = why.zh();
-            words!("{url}: {why}", "{url}：{zh}")
-        }
-        Problem::NotThere => words!(
-            "{url}: the program there was started without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY, or its tunnel does \
-             not rewrite the Host header",
-            "{url}：该处的程序启动时没有 DISCORD_APPLICATION_ID 和 DISCORD_PUBLIC_KEY，或它的隧道没有改写 Host 头"
-        ),
-        Problem::Status(status) => words!(
-            "{url}: it answers {status} to a call without a signature; Annals answers 401",
-            "{url}：对没有签名的请求应答 {status}，Annals 会应答 401"
-        ),
-    }
-}
-
 async fn address(application: &Application) -> Finding {
     const CHECK: &str = "discord address";
     let command = command("discord");
@@ -108,16 +70,15 @@ async fn address(application: &Application) -> Finding {
     };
     let shown = shown_url(url);
     match setup::probe(&parsed).await {
-        Err(error) => Finding::fault(CHECK, format!("{shown}: {error}")),
-        Ok(Some(problem)) => Finding::fault(CHECK, words(problem, &shown)),
-        Ok(None) if application.event_webhooks_url.as_deref() != Some(url) => Finding::warning(
+        Some(problem) => Finding::fault(CHECK, Words::from(shown).followed_by(&problem)),
+        None if application.event_webhooks_url.as_deref() != Some(url) => Finding::warning(
             CHECK,
             words!(
                 "{shown}; webhook events do not come there, so that it is not known who removes the app: {command}",
                 "{shown}；webhook 事件不发往此处，因此不知道谁移除了应用：{command}"
             ),
         ),
-        Ok(None) => Finding::ok(CHECK, shown),
+        None => Finding::ok(CHECK, shown),
     }
 }
 

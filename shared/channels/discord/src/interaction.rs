@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{Press, Refusal, Response};
+use annals_channel::webhook::{ParseError, Press, Response};
 use annals_core::approval::Button;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
@@ -45,7 +45,7 @@ const OF_MESSAGE: i64 = 3;
 const TOKEN_LIFE: Duration = Duration::from_secs(15 * 60 - 20);
 
 /// Parses the interaction `call`. Returns its event and the response to it.
-pub(super) fn parse(call: JsonView<'_>, settings: &Settings) -> (Result<Incoming, Refusal>, Response) {
+pub(super) fn parse(call: JsonView<'_>, settings: &Settings) -> (Result<Incoming, ParseError>, Response) {
     let not_known = || respond::privately(texts(call, settings).unknown_command());
     match call.int("type") {
         Some(COMMAND) => match command(call, settings) {
@@ -54,9 +54,9 @@ pub(super) fn parse(call: JsonView<'_>, settings: &Settings) -> (Result<Incoming
         },
         Some(PRESS) => (press(call, settings), not_known()),
         Some(AUTOCOMPLETE) => {
-            (Err(Refusal::Ignored("somebody types an option of a command")), respond::no_choices())
+            (Err(ParseError::Ignored("somebody types an option of a command")), respond::no_choices())
         }
-        _ => (Err(Refusal::Ignored("not a command or a button")), not_known()),
+        _ => (Err(ParseError::Ignored("not a command or a button")), not_known()),
     }
 }
 
@@ -66,26 +66,24 @@ pub(super) fn texts(call: JsonView<'_>, settings: &Settings) -> &'static dyn Tex
     settings.language.or_else(own).unwrap_or(Language::En).texts()
 }
 
-fn command(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, Refusal> {
+fn command(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
     let data = call.object("data").ok_or("the interaction has no command")?;
     let name = data.text("name").ok_or("the command has no name")?;
     if data.int("type") == Some(OF_MESSAGE) {
         let draft = draft(call, settings, about_message(data)?, reply_to(data))?;
-        return Ok(Incoming::Message(Box::new(draft.asking(true))));
+        return Ok(Incoming::message(draft.asking(true)));
     }
     if name == ASK {
         let draft = draft(call, settings, question(data)?, None)?;
-        return Ok(Incoming::Message(Box::new(draft.asking(true))));
+        return Ok(Incoming::message(draft.asking(true)));
     }
     let typed = typed(name, data);
     let command = Command::parse(&typed, None).ok_or("the command is not one of this program")?;
-    let asks = matches!(command, Command::New { first_message: Some(_) });
-    let draft = draft(call, settings, vec![Part::text(typed)], None)?.asking(asks);
-    Ok(Incoming::Command { command, draft: Box::new(draft) })
+    Ok(Incoming::command(command, draft(call, settings, vec![Part::text(typed)], None)?))
 }
 
 /// Returns the parts of `/ask`.
-fn question(data: JsonView<'_>) -> Result<Vec<Part>, Refusal> {
+fn question(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
     let text = data.objects("options").filter_map(|option| match option.raw("value")? {
         // An attachment's value is its id.
         Value::String(text) if option.int("type").is_none_or(|kind| kind == 3) => Some(text.as_str()),
@@ -97,7 +95,7 @@ fn question(data: JsonView<'_>) -> Result<Vec<Part>, Refusal> {
     let files = files.filter_map(|(_, file)| attachment(JsonView::of(file)?, true));
     let parts: Vec<Part> =
         (!text.trim().is_empty()).then(|| Part::text(text)).into_iter().chain(files).collect();
-    if parts.is_empty() { Err(Refusal::Ignored("the question is empty")) } else { Ok(parts) }
+    if parts.is_empty() { Err(ParseError::Ignored("the question is empty")) } else { Ok(parts) }
 }
 
 /// Returns the message in whose menu a command was chosen.
@@ -106,7 +104,7 @@ fn target(data: JsonView<'_>) -> Option<JsonView<'_>> {
 }
 
 /// Returns the parts of a question about a message.
-fn about_message(data: JsonView<'_>) -> Result<Vec<Part>, Refusal> {
+fn about_message(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
     let message = target(data).ok_or("the command names no message")?;
     let author = message.object("author").and_then(|author| Sender::of(author, None));
     let name = author.map_or("somebody", Sender::shown_name);
@@ -128,8 +126,8 @@ fn reply_to(data: JsonView<'_>) -> Option<Value> {
     Some(json!({"messageId": message.id("id")?}))
 }
 
-fn press(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, Refusal> {
-    const NOT_OURS: Refusal = Refusal::Ignored("a button that is not from this program");
+fn press(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
+    const NOT_OURS: ParseError = ParseError::Ignored("a button that is not from this program");
     let id = call.object("data").and_then(|data| data.text("custom_id"));
     let button = id.and_then(Button::parse).ok_or(NOT_OURS)?;
     let by = draft(call, settings, Vec::new(), None)?;
@@ -145,7 +143,7 @@ fn draft(
     settings: &Settings,
     parts: Vec<Part>,
     reply_to: Option<Value>,
-) -> Result<Draft, Refusal> {
+) -> Result<Draft, ParseError> {
     let member = call.object("member");
     let user = member.and_then(|member| member.object("user")).or_else(|| call.object("user"));
     let sender = user.and_then(|user| Sender::of(user, member)).ok_or("the interaction has no user")?;

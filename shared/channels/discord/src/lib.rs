@@ -21,13 +21,14 @@
 //! - [`client`]: HTTP client of the REST API
 //! - [`platform`]: the client as a `Platform`
 //!
-//! [`channel`]: Discord with its [`settings`], as every program opens it. [`webhook`]: the route.
+//! [`channel`]: the channel's definition, with its [`settings`] and [facts](about). [`webhook`]: the route.
 //!
 //! For operators: [`commands`], `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock, but for the end of a token's life. The result of [`parse`] depends
 //! only on the call, the bot's id and the settings, so that a call that is delivered twice gives the same keys.
 
+pub mod about;
 pub mod address;
 pub mod bot;
 pub mod buttons;

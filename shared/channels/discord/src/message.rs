@@ -10,8 +10,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{Places, Refusal};
-use annals_core::command::Command;
+use annals_channel::webhook::{ParseError, Places};
 use annals_core::draft::{Asks, Draft};
 use annals_core::message::Part;
 use annals_core::metadata::ChatType;
@@ -39,7 +38,7 @@ pub(super) fn parse(
     message: JsonView<'_>,
     bot: &Bot,
     settings: &Settings,
-) -> Result<Incoming, Refusal> {
+) -> Result<Incoming, ParseError> {
     match kind {
         CREATED => said(message, false, bot, settings),
         // Discord adds the previews of links in this way, too.
@@ -67,7 +66,12 @@ pub(super) fn with_type(mut event: Value, channel_type: i64) -> Value {
     event
 }
 
-fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) -> Result<Incoming, Refusal> {
+fn said(
+    message: JsonView<'_>,
+    is_edit: bool,
+    bot: &Bot,
+    settings: &Settings,
+) -> Result<Incoming, ParseError> {
     let author = message.object("author").ok_or("the message has no author")?;
     let sender = Sender::of(author, message.object("member")).ok_or("the author has no id")?;
     if sender.id == bot.id {
@@ -87,11 +91,7 @@ fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) ->
         Some(_) => vec![Part::text(gate::without_mention(&content.said, bot))],
         None => without_own_mention(content.parts, &content.said, message, bot),
     };
-    let asks = match &command {
-        Some(Command::New { first_message: Some(_) }) => Asks::Addressed,
-        None if may_ask => gate::asks(message, chat_type, bot),
-        _ => Asks::Never,
-    };
+    let asks = if may_ask { gate::asks(message, chat_type, bot) } else { Asks::Never };
     let metadata =
         metadata::of(sender, (chat_type, None), None, reply_to(message, chat_type), &Ids::default());
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
@@ -102,8 +102,8 @@ fn said(message: JsonView<'_>, is_edit: bool, bot: &Bot, settings: &Settings) ->
         .with_metadata(metadata)
         .asking_as(asks, settings.group_activation);
     Ok(match command {
-        Some(command) => Incoming::Command { command, draft: Box::new(draft) },
-        None => Incoming::Message(Box::new(draft)),
+        Some(command) => Incoming::command(command, draft),
+        None => Incoming::message(draft),
     })
 }
 
@@ -142,7 +142,7 @@ fn reply_to(message: JsonView<'_>, chat_type: ChatType) -> Option<Value> {
 
 /// Returns the withdrawal of a message, which has no time of its own. Its places have no chat if it was in direct messages:
 /// see [`deleted_in_direct_messages`].
-fn deleted(message: JsonView<'_>, settings: &Settings) -> Result<Incoming, Refusal> {
+fn deleted(message: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
     let id = message.id("id").ok_or("the message has no id")?;
     let channel_id = message.id("channel_id").ok_or("the message has no channel")?;
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;

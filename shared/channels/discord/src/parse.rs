@@ -5,7 +5,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{Events, ReadError, Refusal, Response};
+use annals_channel::webhook::{Events, ParseError, ReadError, Response};
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
 use serde_json::Value;
@@ -26,24 +26,24 @@ const DEAUTHORIZED: &str = "APPLICATION_DEAUTHORIZED";
 pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pressed>, ReadError> {
     let view = JsonView::of(call).ok_or(ReadError::NotAnEvent)?;
     let (kind, parsed, response) = if let Some(kind) = view.text("t") {
-        let message = view.object("d").ok_or(Refusal::Ignored("the dispatch has no data"));
+        let message = view.object("d").ok_or(ParseError::Ignored("the dispatch has no data"));
         let parsed = message.and_then(|message| message::parse(kind, message, bot, settings));
         (kind, parsed, Response::Empty)
     } else if is_webhook_event(view) {
         let event = view.object("event");
         let kind = event.and_then(|event| event.text("type")).unwrap_or("ping");
-        let parsed = event.ok_or(Refusal::Ignored("a check of the address"));
+        let parsed = event.ok_or(ParseError::Ignored("a check of the address"));
         (kind, parsed.and_then(|event| webhook_event(kind, event, settings)), Response::NoContent)
     } else {
         let (parsed, response) = interaction::parse(view, settings);
         ("interaction", parsed, response)
     };
     let incoming = vec![Incoming::parsed(kind, parsed)?];
-    let refusal = match kind {
-        "interaction" => respond::privately(interaction::texts(view, settings).not_allowed()),
-        _ => response.clone(),
-    };
-    Ok(Events { incoming, has_own_time: true, response, refusal })
+    let mut events = Events::new(incoming, response);
+    if kind == "interaction" {
+        events.not_allowed = respond::privately(interaction::texts(view, settings).not_allowed());
+    }
+    Ok(events)
 }
 
 /// Returns true for a webhook event: only interactions have a token.
@@ -54,7 +54,7 @@ pub(crate) fn is_webhook_event(call: JsonView<'_>) -> bool {
 /// Parses a webhook event: a person added the app to their account or removed it, so the bot may write to them or not.
 ///
 /// Source: <https://discord.com/developers/docs/events/webhook-events>.
-fn webhook_event(kind: &str, event: JsonView<'_>, settings: &Settings) -> Result<Incoming, Refusal> {
+fn webhook_event(kind: &str, event: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
     const OF_USER: i64 = 1;
     let data = event.object("data");
     let user = data.and_then(|data| data.object("user")).and_then(|user| user.id("id"));

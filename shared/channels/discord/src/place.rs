@@ -12,7 +12,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::Refusal;
+use annals_channel::webhook::ParseError;
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::draft::Origin;
 use annals_core::metadata::ChatType;
@@ -37,7 +37,7 @@ pub(super) struct Window<'a> {
 
 impl<'a> Window<'a> {
     /// Returns the window of an interaction.
-    pub(super) fn of_interaction(call: JsonView<'a>) -> Result<Self, Refusal> {
+    pub(super) fn of_interaction(call: JsonView<'a>) -> Result<Self, ParseError> {
         let channel = call.object("channel");
         let guild_id = call.id("guild_id").or_else(|| call.object("guild")?.id("id"));
         let channel_id = call.id("channel_id").or_else(|| channel?.id("id"));
@@ -52,7 +52,7 @@ impl<'a> Window<'a> {
 
     /// Returns the window of a message of the gateway or of the REST API. A bot gets no message of other people's direct
     /// messages.
-    pub(super) fn of_message(message: JsonView<'a>) -> Result<Self, Refusal> {
+    pub(super) fn of_message(message: JsonView<'a>) -> Result<Self, ParseError> {
         let guild_id = message.id("guild_id");
         Ok(Self {
             guild_id,

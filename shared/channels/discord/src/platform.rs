@@ -1,16 +1,18 @@
 //! The client as a [`Platform`].
 
-use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, SendStep};
+use annals_channel::about::About;
+use annals_channel::client::Api;
+use annals_channel::delivery::{DeliveryError, OutgoingReply, Piece, Pieces, Progress};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Platform, Sign, Typing};
-use annals_channel::rate_limit::RateLimit;
+use annals_channel::platform::Platform;
 use annals_core::message::{Part, PartView};
 use annals_core::record::Record;
 use async_trait::async_trait;
 
+use crate::about::ABOUT;
 use crate::address::Address;
 use crate::buttons::rows;
-use crate::client::{CHANNEL_RATE_LIMIT, Client, Message, nonce};
+use crate::client::{CallError, Client, Message, nonce};
 use crate::render;
 
 /// Maximum number of messages of one answer to an interaction of an app that is installed for the user alone. Discord takes five
@@ -19,8 +21,12 @@ const MAX_OF_USER_APP: usize = 5;
 
 #[async_trait]
 impl Platform for Client {
-    fn rate_limit(&self, _to: &Record) -> Option<RateLimit> {
-        Some(CHANNEL_RATE_LIMIT)
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn api(&mut self) -> &mut Api {
+        &mut self.api
     }
 
     async fn send(
@@ -32,25 +38,21 @@ impl Platform for Client {
         let nowhere =
             || DeliveryError::Refused { reason: "the answered message names no Discord channel".into() };
         let address = Address::of(reply.to).ok_or_else(nowhere)?;
-        let mut pieces: Vec<String> = reply.texts().flat_map(render::chunks).collect();
-        let rest = if address.user_installed { rest(&mut pieces) } else { None };
+        let mut chunks: Vec<String> = reply.texts().flat_map(render::chunks).collect();
+        let rest = if address.user_installed { rest(&mut chunks) } else { None };
         let (components, id) = (rows(reply.requests), reply.id());
         // The first answer to the interaction is already that with the question.
         let is_continued = reply.key.is_later_form();
-        for (index, piece) in pieces.iter().enumerate().skip(sent) {
-            let is_last = index + 1 == pieces.len();
+        let mut pieces = Pieces::new(chunks.len(), sent, progress);
+        while let Some(Piece { index, is_last }) = pieces.next().await? {
             let message = Message {
-                content: piece,
+                content: &chunks[index],
                 file: rest.as_deref().filter(|_| is_last),
                 components: components.as_ref().filter(|_| is_last),
                 nonce: &nonce(&id, index),
                 is_first: index == 0 && !is_continued,
             };
-            progress(SendStep::Next { piece: index, is_last }).await?;
             self.send_message(&address, message).await?;
-            if !is_last {
-                progress(SendStep::Sent { pieces: index + 1 }).await?;
-            }
         }
         Ok(())
     }
@@ -63,27 +65,10 @@ impl Platform for Client {
         self.attachment(whole, path, limit).await
     }
 
-    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, String> {
-        Client::is_administrator(self, chat_id, user_id).await.map_err(|error| error.to_string())
+    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, CallError> {
+        Client::is_administrator(self, chat_id, user_id).await
     }
 
-    /// `None`: interactions carry the name of the channel.
-    async fn chat_title(&self, _to: &Record) -> Option<Result<Option<String>, String>> {
-        None
-    }
-
-    /// True for messages of a server: the gateway sends them although the bot may not answer there.
-    fn is_heard_when_blocked(&self, to: &Record) -> bool {
-        to.is_group()
-    }
-
-    fn sign(&self, _to: &Record) -> Sign<'_> {
-        Sign::Typing(self)
-    }
-}
-
-#[async_trait]
-impl Typing for Client {
     /// Does nothing for an interaction, which shows that the bot is thinking.
     async fn show_typing(&self, to: &Record) {
         let Some(address) = Address::of(to).filter(|address| address.token.is_none()) else { return };

@@ -26,7 +26,7 @@ pub const SETTINGS: [Setting; 4] = [
 pub(crate) const APPLICATION_ID: &str = "DISCORD_APPLICATION_ID";
 pub(crate) const PUBLIC_KEY: &str = "DISCORD_PUBLIC_KEY";
 pub(crate) const BOT_TOKEN: &str = "DISCORD_BOT_TOKEN";
-const API_BASE: Setting =
+pub(crate) const API_BASE: Setting =
     Setting::new("DISCORD_API_BASE", "https://discord.com/api/v10", "an `http` or `https` URL");
 
 /// Secrets and settings of Discord.
@@ -51,16 +51,11 @@ impl DiscordConfig {
     ///
     /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let bot_token = env.optional(BOT_TOKEN);
-        let Some([application_id, key]) = all_or_none(env, [APPLICATION_ID, PUBLIC_KEY])? else {
-            return match bot_token {
-                Some(_) => Err(ConfigError::new(
-                    BOT_TOKEN,
-                    "is set without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY: set those too, or unset it",
-                )),
-                None => Ok(None),
-            };
+        let Some([application_id, key]) = all_or_none(env, [APPLICATION_ID, PUBLIC_KEY], &[BOT_TOKEN])?
+        else {
+            return Ok(None);
         };
+        let bot_token = env.optional(BOT_TOKEN);
         if application_id.is_empty() || !application_id.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(ConfigError::new(
                 APPLICATION_ID,

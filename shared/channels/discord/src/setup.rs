@@ -5,8 +5,10 @@
 //! 3. Sets the addresses. Discord then checks the address with signatures of its own, right and wrong ones.
 //! 4. Registers the commands.
 
+use annals_channel::finding::Words;
 use annals_channel::settings::language;
-use annals_channel::setup::{Failure, Setup, SetupCommand, Unreachable, prober};
+use annals_channel::setup::{self, Failure, Setup, SetupCommand};
+use annals_channel::words;
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
 use reqwest::{StatusCode, Url};
@@ -41,11 +43,11 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     let application = client.application().await?;
     writeln!(out, "app       {} ({})", application.name, application.id)?;
     if let Some(problem) = mismatch(&application, &config) {
-        return Err(problem.to_string().into());
+        return Err(problem.en.into());
     }
-    if let Some(problem) = probe(&url).await? {
+    if let Some(Words { en, .. }) = probe(&url).await {
         return Err(format!(
-            "{url}: {problem}\n\nNothing was changed. Start the program there with these settings, and run this again."
+            "{url}: {en}\n\nNothing was changed. Start the program there with these settings, and run this again."
         )
         .into());
     }
@@ -80,45 +82,38 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reason why the settings or the address do not work.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Problem {
-    #[error("DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}")]
-    OtherApplication { of_token: String, set: String },
-    #[error("DISCORD_PUBLIC_KEY is not the application's public key")]
-    OtherKey,
-    /// The address could not be probed.
-    #[error("{0}")]
-    Unreachable(Unreachable),
-    #[error(
-        "the program there was started without DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY, or its tunnel does not \
-         rewrite the Host header"
-    )]
-    NotThere,
-    #[error("it answers {0} to a call without a signature; Annals answers 401")]
-    Status(u16),
-}
-
 /// Returns what differs between the application and the settings.
-pub(super) fn mismatch(application: &Application, config: &DiscordConfig) -> Option<Problem> {
-    if application.id != config.application_id {
-        let (of_token, set) = (application.id.clone(), config.application_id.clone());
-        return Some(Problem::OtherApplication { of_token, set });
+pub(super) fn mismatch(application: &Application, config: &DiscordConfig) -> Option<Words> {
+    let (of_token, set) = (&application.id, &config.application_id);
+    if of_token != set {
+        return Some(words!(
+            "DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}",
+            "DISCORD_BOT_TOKEN 属于应用 {of_token}，而 DISCORD_APPLICATION_ID 是 {set}"
+        ));
     }
     let is_own = application.verify_key.eq_ignore_ascii_case(&hex::encode(config.public_key));
-    (!is_own).then_some(Problem::OtherKey)
+    (!is_own).then(|| {
+        words!(
+            "DISCORD_PUBLIC_KEY is not the application's public key",
+            "DISCORD_PUBLIC_KEY 不是该应用的公钥"
+        )
+    })
 }
 
 /// Probes whether the address refuses a call without a signature, and returns the reason if it does not.
-pub(super) async fn probe(url: &Url) -> Result<Option<Problem>, Failure> {
-    let request = prober()?.post(url.clone()).header("Content-Type", "application/json").body("{}");
-    let answer = match request.send().await {
-        Ok(answer) => answer,
-        Err(error) => return Ok(Some(Problem::Unreachable(error.into()))),
-    };
-    Ok(match answer.status() {
-        StatusCode::UNAUTHORIZED => None,
-        StatusCode::FORBIDDEN => Some(Problem::NotThere),
-        status => Some(Problem::Status(status.as_u16())),
-    })
+pub(super) async fn probe(url: &Url) -> Option<Words> {
+    match setup::probe(url, |request| request.body("{}")).await {
+        Err(words) => Some(words),
+        Ok((StatusCode::UNAUTHORIZED, _)) => None,
+        Ok((StatusCode::FORBIDDEN, _)) => {
+            Some(setup::not_local("DISCORD_APPLICATION_ID and DISCORD_PUBLIC_KEY"))
+        }
+        Ok((status, _)) => {
+            let status = status.as_u16();
+            Some(words!(
+                "it answers {status} to a call without a signature; Annals answers 401",
+                "对没有签名的请求应答 {status}，Annals 会应答 401"
+            ))
+        }
+    }
 }

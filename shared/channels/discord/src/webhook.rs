@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
+use annals_channel::about::About;
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
@@ -19,11 +19,10 @@ use annals_channel::webhook::{
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
-use annals_core::record::Channel;
-use annals_core::sort_key::Timestamp;
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
+use crate::about::ABOUT;
 use crate::bot::Bot;
 use crate::buttons::{Incoming, Pressed};
 use crate::client::Client;
@@ -32,8 +31,6 @@ use crate::parse::{is_webhook_event, parse};
 use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
 use crate::{message, respond};
 
-/// Longest wait for Discord's rate limit while a call waits for its response.
-pub const WEBHOOK_PATIENCE: Duration = Duration::from_secs(5);
 /// Types of an interaction that checks the address, and of such a webhook event.
 const PING: i64 = 1;
 const EVENT_PING: i64 = 0;
@@ -105,10 +102,7 @@ impl DiscordWebhook {
 impl Webhook for DiscordWebhook {
     type Button = Pressed;
 
-    const CHANNEL: Channel = Channel::Discord;
-    const PATH: &'static str = "/discord";
-    const REFUSAL: &'static str = "invalid request signature";
-    const LEFT: &'static str = "the person removed the app";
+    const ABOUT: &'static About = &ABOUT;
 
     fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified> {
         let is_complete = [SIGNATURE_HEADER, TIMESTAMP_HEADER].iter().all(|name| headers.contains_key(*name));
@@ -148,21 +142,11 @@ impl Webhook for DiscordWebhook {
         Ok(events)
     }
 
-    /// Returns `draft`: calls are complete.
-    async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
-        Ok(draft)
-    }
-
     /// Returns [`Patience::Unlimited`] for a call that is no interaction, and if there is no Discord to respond to.
     fn patience(&self, event: &Value) -> Patience {
         let interaction =
             self.client.as_ref().and_then(|client| Interaction::of(event, &self.settings, client));
         interaction.map_or(Patience::Unlimited, |call| Patience::Deferred(Box::new(call)))
-    }
-
-    /// Returns false: the gateway tells of a deletion after the message.
-    async fn is_withdrawn(&self, _draft: &Draft, _now: Timestamp) -> bool {
-        false
     }
 
     async fn respond_to_press(&self, press: &Press<Pressed>, result: &ApprovalResult) -> Option<Response> {

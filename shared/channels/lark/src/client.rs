@@ -34,24 +34,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use reqwest::{Method, Url};
+use reqwest::{Method, RequestBuilder, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 pub use self::target::uuid;
 use self::target::{Piece, Target};
 use self::token::Tokens;
 use super::address::Address;
+use super::bot::Bot;
 use super::render::Chunk;
 pub use annals_channel::client::CallError;
-use annals_channel::client::{Api, Effort, connect, send};
+use annals_channel::client::{Api, WaitBudget};
 use annals_channel::rate_limit::RateLimit;
+use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use annals_io::connection::Connection;
 
 /// Rate limit of an app over all chats: 50 messages per second, and 1000 per minute.
 ///
@@ -59,7 +61,6 @@ use annals_io::connection::Connection;
 pub const APP_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(3));
 /// Rate limit of one person, or of a group over all its bots.
 pub const CHAT_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(1));
-const PLATFORM: &str = "Lark";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// `emoji_type` of the reaction that shows that an answer is being made, as in Lark's own plugins for agents.
 pub const TYPING: &str = "Typing";
@@ -69,10 +70,15 @@ const PAGE_SIZE: usize = 50;
 /// Client of the Open API for one app. Clones share its connections and its token.
 #[derive(Clone, Debug)]
 pub struct Client {
-    api: Api,
+    pub(crate) api: Api,
     tokens: Arc<Tokens>,
     /// True after Lark refused a reaction because the app lacks the permission.
     may_not_react: Arc<AtomicBool>,
+    /// The bot's own id, once it is known.
+    open_id: Arc<OnceCell<String>>,
+    /// Settings of parsing the messages around one of a group, and the number of those that are fetched; `None` if there
+    /// is nothing to fetch.
+    pub(crate) group_context: Option<(Settings, usize)>,
 }
 
 /// A request, which can be made again.
@@ -103,22 +109,25 @@ impl Client {
         app_secret: SecretString,
         clock: Clock,
     ) -> Result<Self, ConfigError> {
-        let http = Connection::new(|| connect(REQUEST_TIMEOUT));
-        let api = Api::new("LARK_API_BASE", api_base, http, clock)?;
+        let api = Api::new("Lark", ("LARK_API_BASE", api_base), REQUEST_TIMEOUT, clock)?;
         let tokens = Arc::new(Tokens::new(app_id, app_secret));
-        Ok(Self { api, tokens, may_not_react: Arc::default() })
+        let (may_not_react, open_id) = (Arc::default(), Arc::default());
+        Ok(Self { api, tokens, may_not_react, open_id, group_context: None })
     }
 
-    /// See [`Api::with_patience`].
+    /// Fetches the newest `limit` messages of a group (`LARK_GROUP_CONTEXT`), parsed by `settings`, unless every message of a
+    /// group comes as an event.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { api: self.api.with_patience(patience), ..self }
+    pub fn with_group_context(self, settings: Option<&Settings>, limit: usize) -> Self {
+        let is_wanted = |of: &&Settings| limit > 0 && of.group_activation == GroupActivation::Mention;
+        let group_context = settings.filter(is_wanted).map(|settings| (settings.clone(), limit));
+        Self { group_context, ..self }
     }
 
-    /// See [`Api::with_rate_limit`].
-    #[must_use]
-    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
-        Self { api: self.api.with_rate_limit(rate_limit), ..self }
+    /// Returns the bot, whose `open_id` is asked for once.
+    pub(crate) async fn bot(&self) -> Result<Bot, CallError> {
+        let open_id = self.open_id.get_or_try_init(async || Ok(self.bot_info().await?.open_id)).await?;
+        Ok(Bot { app_id: Some(self.tokens.app_id.clone()), open_id: Some(open_id.clone()) })
     }
 
     /// Fetches the bot's own ids.
@@ -164,7 +173,7 @@ impl Client {
         until: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Value>, CallError> {
-        let mut effort = self.api.effort();
+        let mut budget = self.api.budget();
         let mut found: Vec<Value> = Vec::new();
         let mut page_token = Some(String::new());
         while let Some(token) = page_token.filter(|_| found.len() < limit) {
@@ -176,7 +185,7 @@ impl Client {
             let some = some.into_iter().filter_map(|(name, value)| Some((name, value?)));
             url.query_pairs_mut().extend_pairs(given.into_iter().chain(sort).chain(some));
             let call = Call { name: "im/v1/messages", method: Method::GET, url, body: None };
-            let page: Data<Listed> = self.call(&call, &mut effort).await?;
+            let page: Data<Listed> = self.call(&call, &mut budget).await?;
             let Listed { items, has_more, page_token: next } = page.data;
             // An empty page ends the list even if it names a next page, so that the loop ends.
             page_token = next.filter(|next| has_more && !next.is_empty() && !items.is_empty());
@@ -200,7 +209,7 @@ impl Client {
         key: &str,
         index: usize,
     ) -> Result<Vec<String>, CallError> {
-        let mut effort = self.api.effort();
+        let mut budget = self.api.budget();
         let mut target = Target::of(address);
         if index > 0 {
             target = target.after_the_first();
@@ -210,7 +219,7 @@ impl Client {
         while let Some(piece) = left.pop_front() {
             let content = piece.chunk.primary();
             let content = (content.msg_type(), content.to_json());
-            match self.post(&target, content, &piece.uuid, &mut effort).await {
+            match self.post(&target, content, &piece.uuid, &mut budget).await {
                 Ok(message_id) => {
                     sent.push(message_id);
                     target = target.after_the_first();
@@ -236,7 +245,7 @@ impl Client {
         index: usize,
     ) -> Result<String, CallError> {
         let target = Target::of(address).after_the_first();
-        self.post(&target, ("interactive", card.to_string()), &uuid(key, index), &mut self.api.effort()).await
+        self.post(&target, ("interactive", card.to_string()), &uuid(key, index), &mut self.api.budget()).await
     }
 
     /// Returns true if `open_id` is the owner or a manager of the group `chat_id`.
@@ -273,13 +282,13 @@ impl Client {
         target: &Target<'_>,
         (msg_type, content): (&str, String),
         uuid: &str,
-        effort: &mut Effort,
+        budget: &mut WaitBudget,
     ) -> Result<String, CallError> {
         #[derive(Deserialize)]
         struct Posted {
             message_id: String,
         }
-        self.api.wait_for_slot(PLATFORM, effort).await?;
+        self.api.wait_for_slot(budget).await?;
         let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
         let mut url = self.url(&["im", "v1", "messages"]);
         let name = if let Some(message_id) = target.message_id {
@@ -292,7 +301,7 @@ impl Client {
             "im/v1/messages"
         };
         let posted: Data<Posted> =
-            self.call(&Call { name, method: Method::POST, url, body: Some(&body) }, effort).await?;
+            self.call(&Call { name, method: Method::POST, url, body: Some(&body) }, budget).await?;
         Ok(posted.data.message_id)
     }
 
@@ -302,13 +311,17 @@ impl Client {
     }
 
     async fn get<T: DeserializeOwned>(&self, name: &'static str, url: Url) -> Result<T, CallError> {
-        self.call(&Call { name, method: Method::GET, url, body: None }, &mut self.api.effort()).await
+        self.call(&Call { name, method: Method::GET, url, body: None }, &mut self.api.budget()).await
     }
 
     /// Makes a request, waits for rate limits, and retries requests without an answer: they cannot deliver a message twice,
     /// because of its `uuid`.
-    async fn call<T: DeserializeOwned>(&self, call: &Call<'_>, effort: &mut Effort) -> Result<T, CallError> {
-        effort.retry(|error: &CallError| error.retry(true), || self.with_token(call)).await
+    async fn call<T: DeserializeOwned>(
+        &self,
+        call: &Call<'_>,
+        budget: &mut WaitBudget,
+    ) -> Result<T, CallError> {
+        budget.retry(true, || self.with_token(call)).await
     }
 
     /// Makes a request with the app's token, and with a new one if Lark refuses that.
@@ -330,18 +343,19 @@ impl Client {
         token: Option<&SecretString>,
         secrets: &[&str],
     ) -> Result<T, CallError> {
-        let unavailable = CallError::unavailable(PLATFORM, call.name);
         let token = token.map(ExposeSecret::expose_secret);
-        let mut request = self.api.request(call.method.clone(), call.url.clone()).map_err(&unavailable)?;
-        if let Some(token) = token {
-            request = request.bearer_auth(token);
-        }
-        if let Some(body) = call.body {
-            request = request.json(body);
-        }
-        let answer = send(request).await.map_err(unavailable)?;
+        let add = |mut request: RequestBuilder| {
+            if let Some(token) = token {
+                request = request.bearer_auth(token);
+            }
+            match call.body {
+                Some(body) => request.json(body),
+                None => request,
+            }
+        };
+        let answer = self.api.send(call.name, (call.method.clone(), call.url.clone()), add).await?;
         let secrets: Vec<&str> = secrets.iter().copied().chain(token).collect();
-        answer::read(&answer, call.name, &secrets)
+        answer::read(&answer, &secrets)
     }
 }
 

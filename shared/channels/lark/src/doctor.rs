@@ -1,50 +1,36 @@
 //! Checks of `doctor`: whether Lark accepts the app. No API tells the settings of its console.
 
-use std::time::Duration;
-
 use annals_channel::finding::Finding;
 use annals_channel::words;
-use annals_io::clock::Clock;
 use annals_io::errors::chain;
 
 use crate::client::{BotInfo, CallError, Client};
 use crate::settings::LarkConfig;
 
-/// Longest wait if Lark limits the rate.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Checks the app.
-pub(super) async fn check(config: Option<&LarkConfig>, clock: &Clock) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::not_set_up("lark")] };
-    let client =
-        Client::new(&config.api_base, config.app_id.clone(), config.app_secret.clone(), clock.clone());
-    let app = match client {
-        Ok(client) => match client.with_patience(PATIENCE).bot_info().await {
-            Ok(bot) => {
-                let (BotInfo { name, open_id }, app_id) = (bot, &config.app_id);
-                Finding::ok(
-                    "lark app",
-                    words!("{name} ({app_id}), bot {open_id}", "{name}（{app_id}），机器人 {open_id}"),
-                )
-            }
-            Err(error) => {
-                let said = chain(&error);
-                let words = match error {
-                    CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
-                        words!(
-                            "{said}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
-                            "{said}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
-                        )
-                    }
-                    _ => words!(
-                        "{said}; check LARK_API_BASE and the network",
-                        "{said}；请检查 LARK_API_BASE 和网络"
-                    ),
-                };
-                Finding::fault("lark app", words)
-            }
-        },
-        Err(error) => Finding::fault("lark app", chain(&error)),
+pub(super) async fn check(config: &LarkConfig, client: &Client) -> Vec<Finding> {
+    let app = match client.bot_info().await {
+        Ok(BotInfo { name, open_id }) => {
+            let app_id = &config.app_id;
+            Finding::ok(
+                "lark app",
+                words!("{name} ({app_id}), bot {open_id}", "{name}（{app_id}），机器人 {open_id}"),
+            )
+        }
+        Err(error) => {
+            let said = chain(&error);
+            let words = match error {
+                CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => words!(
+                    "{said}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
+                    "{said}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
+                ),
+                _ => words!(
+                    "{said}; check LARK_API_BASE and the network",
+                    "{said}；请检查 LARK_API_BASE 和网络"
+                ),
+            };
+            Finding::fault("lark app", words)
+        }
     };
     let events = if config.encrypt_key.is_some() {
         words!(

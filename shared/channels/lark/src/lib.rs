@@ -19,9 +19,9 @@
 //! - [`render`], [`split`]: formatting of a reply, and its division into messages
 //! - [`buttons`]: cards with the buttons of approval requests
 //! - [`client`]: HTTP client of the Open API
-//! - [`platform`]: the client as a `Platform`; [`surroundings`]: messages around one of a group
+//! - [`platform`]: the client as a `Platform`; `surroundings`: messages around one of a group
 //!
-//! [`channel`]: Lark with its [`settings`], as every program opens it. [`webhook`]: the route.
+//! [`channel`]: the channel's definition, with its [`settings`] and [facts](about). [`webhook`]: the route.
 //!
 //! For operators: `setup`, `doctor`.
 //!
@@ -29,6 +29,7 @@
 //! ids and the settings, so that an event that is delivered twice gives the same keys. An event's own id is not used,
 //! since Lark may deliver a message under several.
 
+pub mod about;
 pub mod address;
 pub mod bot;
 pub mod buttons;
@@ -40,7 +41,6 @@ pub mod platform;
 pub mod render;
 pub mod settings;
 pub mod split;
-pub mod surroundings;
 pub mod verify;
 pub mod webhook;
 
@@ -56,6 +56,7 @@ mod piece;
 mod readable;
 mod rich_text;
 mod setup;
+mod surroundings;
 mod user_id;
 
 #[cfg(test)]

@@ -10,11 +10,10 @@
 //! Source: [events of messages and groups](https://open.feishu.cn/document/server-docs/im-v1/message/events/receive).
 
 use annals_channel::json::JsonView;
-use annals_channel::settings::{DmScope, Settings};
-use annals_channel::webhook::{Places, ReadError, Refusal};
-use annals_core::chat_key::{ChatKey, KeyError, Place};
-use annals_core::command::Command;
-use annals_core::draft::{Asks, Draft, Origin};
+use annals_channel::settings::Settings;
+use annals_channel::webhook::{ParseError, Places, ReadError};
+use annals_core::chat_key::{ChatKey, Place};
+use annals_core::draft::{Draft, Origin};
 use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde_json::{Value, json};
@@ -42,7 +41,7 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
         RECEIVED | RECEIVED_V1 => parser.message(envelope),
         buttons::PRESSED => match buttons::press(event) {
             Some(press) => Ok(Incoming::Press(Box::new(press))),
-            None => Err(Refusal::Ignored("a button that is not from this program")),
+            None => Err(ParseError::Ignored("a button that is not from this program")),
         },
         "im.message.recalled_v1" => recall(event, at),
         "im.chat.member.bot.added_v1" | "add_bot" => membership(event, true, at),
@@ -50,7 +49,7 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
             membership(event, false, at)
         }
         "im.chat.access_event.bot_p2p_chat_entered_v1" | "p2p_chat_create" => parser.entered(event, at),
-        _ => Err(Refusal::Ignored("holds no message of a chat")),
+        _ => Err(ParseError::Ignored("holds no message of a chat")),
     };
     Ok(vec![Incoming::parsed(kind, parsed)?])
 }
@@ -137,13 +136,8 @@ fn chats(
         ChatKey::new(Place::LarkThread { chat_id: chat_id.into(), thread_id: thread_id.into() }).ok()
     });
     let window = ChatKey::new(Place::LarkChat { chat_id: chat_id.into() }).ok();
-    let person = sender.filter(|_| settings.dm_scope == DmScope::User);
-    thread.into_iter().chain(window).chain(person.and_then(|sender| direct(sender, settings).ok()))
-}
-
-/// Returns the chat of a person with `DM_SCOPE=user`.
-fn direct(open_id: &str, settings: &Settings) -> Result<ChatKey, KeyError> {
-    ChatKey::direct(&settings.agent_id, &format!("lark-{open_id}"))
+    let person = sender.and_then(|sender| settings.direct(Channel::Lark, sender).ok()?);
+    thread.into_iter().chain(window).chain(person)
 }
 
 struct Parser<'a> {
@@ -152,56 +146,53 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn message(&self, envelope: Envelope<'_>) -> Result<Incoming, Refusal> {
+    fn message(&self, envelope: Envelope<'_>) -> Result<Incoming, ParseError> {
         let message = match envelope.kind {
             RECEIVED_V1 => Message::received_v1(envelope.event, envelope.at)?,
             _ => Message::received(envelope.event)?,
         };
         if gate::is_own(&message, self.bot) {
-            return Err(Refusal::Ignored("the bot's own message, which is already stored"));
+            return Err(ParseError::Ignored("the bot's own message, which is already stored"));
         }
         let content = Content::of(&message);
         let command = gate::command(&message, &content, self.bot).filter(|_| !message.is_edit());
-        let asks = match &command {
-            Some(Command::New { first_message: Some(_) }) => Asks::Addressed,
-            Some(_) => Asks::Never,
-            None => gate::asks(&message, &content, self.bot),
-        };
+        let asks = gate::asks(&message, &content, self.bot);
         let draft = draft(&message, content, self.chat(&message)?);
-        let draft = Box::new(draft.asking_as(asks, self.settings.group_activation));
+        let draft = draft.asking_as(asks, self.settings.group_activation);
         Ok(match command {
-            Some(command) => Incoming::Command { command, draft },
-            None if message.kind == "merge_forward" => Incoming::Partial(draft),
-            None => Incoming::Message(draft),
+            Some(command) => Incoming::command(command, draft),
+            None if message.kind == "merge_forward" => Incoming::Partial(Box::new(draft)),
+            None => Incoming::message(draft),
         })
     }
 
-    fn entered(&self, event: JsonView<'_>, at: Timestamp) -> Result<Incoming, Refusal> {
+    fn entered(&self, event: JsonView<'_>, at: Timestamp) -> Result<Incoming, ParseError> {
         let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
         let person = event.object("operator_id").or_else(|| event.object("user")).map(user_ids);
         let person = person.and_then(|ids| ids.first().copied());
         Ok(Incoming::Entered { chat: self.window(chat_id, person)?, at })
     }
 
-    fn chat(&self, message: &Message<'_>) -> Result<ChatKey, Refusal> {
+    fn chat(&self, message: &Message<'_>) -> Result<ChatKey, ParseError> {
         if message.is_p2p {
             return self.window(message.chat_id, message.sender.first().copied());
         }
-        chats(message.chat_id, message.thread_id, None, self.settings).next().ok_or(Refusal::Ignored(NO_CHAT))
+        chats(message.chat_id, message.thread_id, None, self.settings)
+            .next()
+            .ok_or(ParseError::Ignored(NO_CHAT))
     }
 
     /// Returns the chat of a person's p2p window with the bot.
-    fn window(&self, chat_id: &str, person: Option<&str>) -> Result<ChatKey, Refusal> {
-        match person {
-            Some(person) if self.settings.dm_scope == DmScope::User => Ok(direct(person, self.settings)?),
-            _ => chats(chat_id, None, None, self.settings).next().ok_or(Refusal::Ignored(NO_CHAT)),
-        }
+    fn window(&self, chat_id: &str, person: Option<&str>) -> Result<ChatKey, ParseError> {
+        let direct = person.map(|person| self.settings.direct(Channel::Lark, person)).transpose()?.flatten();
+        let window = || chats(chat_id, None, None, self.settings).next();
+        direct.or_else(window).ok_or(ParseError::Ignored(NO_CHAT))
     }
 }
 
 const NO_CHAT: &str = "the event has no chat";
 
-fn recall(event: JsonView<'_>, at: Timestamp) -> Result<Incoming, Refusal> {
+fn recall(event: JsonView<'_>, at: Timestamp) -> Result<Incoming, ParseError> {
     let chat_id = event.id("chat_id").ok_or(NO_CHAT)?;
     let message_id = event.text("message_id").and_then(|id| MessageId::new(id).ok());
     let message_id = message_id.ok_or("the event has no message")?;
@@ -211,7 +202,7 @@ fn recall(event: JsonView<'_>, at: Timestamp) -> Result<Incoming, Refusal> {
     Ok(Incoming::Withdrawal { message_id, places, at, words: "[message recalled]" })
 }
 
-fn membership(event: JsonView<'_>, can_write: bool, at: Timestamp) -> Result<Incoming, Refusal> {
+fn membership(event: JsonView<'_>, can_write: bool, at: Timestamp) -> Result<Incoming, ParseError> {
     let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
     let chat = ChatKey::new(Place::LarkChat { chat_id: chat_id.into() }).map_err(|_| NO_CHAT)?;
     Ok(Incoming::Membership { chat, can_write, at })

@@ -1,22 +1,28 @@
 //! The client as a [`Platform`].
 
-use annals_channel::delivery::{DeliveryError, OutgoingReply, Progress, SendStep};
+use annals_channel::about::About;
+use annals_channel::client::Api;
+use annals_channel::delivery::{DeliveryError, OutgoingReply, Piece, Pieces, Progress};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Platform, Reactions, Sign};
-use annals_channel::rate_limit::RateLimit;
+use annals_channel::platform::{Indicator, IsNew, Platform};
+use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::record::Record;
 use async_trait::async_trait;
-use serde_json::Value;
 
+use crate::about::ABOUT;
 use crate::address::Address;
-use crate::client::{CHAT_RATE_LIMIT, Client, TYPING};
-use crate::{buttons, render};
+use crate::client::{CallError, Client, TYPING};
+use crate::{buttons, render, surroundings};
 
 #[async_trait]
 impl Platform for Client {
-    fn rate_limit(&self, _to: &Record) -> Option<RateLimit> {
-        Some(CHAT_RATE_LIMIT)
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn api(&mut self) -> &mut Api {
+        &mut self.api
     }
 
     async fn send(
@@ -28,19 +34,16 @@ impl Platform for Client {
         let nowhere = || DeliveryError::Refused { reason: "the answered message names no Lark chat".into() };
         let address = Address::of(reply.to).ok_or_else(nowhere)?;
         let chunks: Vec<_> = reply.texts().flat_map(render::chunks).collect();
-        for (index, chunk) in chunks.iter().enumerate().skip(sent) {
-            let is_last = index + 1 == chunks.len() && reply.requests.is_empty();
-            progress(SendStep::Next { piece: index, is_last }).await?;
-            self.send_chunk(&address, chunk, &reply.id(), index).await?;
-            if !is_last {
-                progress(SendStep::Sent { pieces: index + 1 }).await?;
+        // A card of its own after the text, since a text has no buttons.
+        let count = chunks.len() + usize::from(!reply.requests.is_empty());
+        let mut pieces = Pieces::new(count, sent, progress);
+        while let Some(Piece { index, .. }) = pieces.next().await? {
+            if let Some(chunk) = chunks.get(index) {
+                self.send_chunk(&address, chunk, &reply.id(), index).await?;
+                continue;
             }
-        }
-        if !reply.requests.is_empty() {
-            // A card of its own after the text, since a text has no buttons.
-            let card: Value = buttons::of(&reply.to.chat, reply.requests);
-            progress(SendStep::Next { piece: chunks.len(), is_last: true }).await?;
-            match self.send_card(&address, &card, &reply.id(), chunks.len()).await {
+            let card = buttons::of(&reply.to.chat, reply.requests);
+            match self.send_card(&address, &card, &reply.id(), index).await {
                 // The text before it says how to answer without buttons.
                 Err(error) if error.is_permanent() => {
                     tracing::warn!(%error, "Lark refused the card with buttons");
@@ -62,16 +65,17 @@ impl Platform for Client {
         }
     }
 
-    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, String> {
-        self.is_manager(chat_id, user_id).await.map_err(|error| error.to_string())
+    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, CallError> {
+        self.is_manager(chat_id, user_id).await
     }
 
     /// Asks for the name of a group: events carry none. A chat with one person has no name.
-    async fn chat_title(&self, to: &Record) -> Option<Result<Option<String>, String>> {
-        if !to.is_group() {
-            return None;
-        }
-        Some(self.group_name(&to.chat_id).await.map_err(|error| error.to_string()))
+    async fn chat_title(&self, to: &Record) -> Option<Result<Option<String>, CallError>> {
+        if to.is_group() { Some(self.group_name(&to.chat_id).await) } else { None }
+    }
+
+    async fn surroundings(&self, newest: &Record, is_new: &IsNew<'_>) -> Result<Vec<Draft>, CallError> {
+        surroundings::fetch(self, newest, is_new).await
     }
 
     /// False: a person who writes to the bot, or mentions it in a group, has unblocked it.
@@ -79,13 +83,10 @@ impl Platform for Client {
         false
     }
 
-    fn sign(&self, _to: &Record) -> Sign<'_> {
-        Sign::Reaction(self)
+    fn indicator(&self, _to: &Record) -> Indicator {
+        Indicator::Reaction
     }
-}
 
-#[async_trait]
-impl Reactions for Client {
     async fn add_reaction(&self, to: &Record) -> Option<String> {
         let message_id = Address::of(to)?.message_id?;
         self.react(&message_id, TYPING).await.unwrap_or_else(|error| {

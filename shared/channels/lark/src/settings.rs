@@ -24,7 +24,7 @@ pub(crate) const APP_ID: &str = "LARK_APP_ID";
 pub(crate) const APP_SECRET: &str = "LARK_APP_SECRET";
 pub(crate) const VERIFICATION_TOKEN: &str = "LARK_VERIFICATION_TOKEN";
 pub(crate) const ENCRYPT_KEY: &str = "LARK_ENCRYPT_KEY";
-const API_BASE: Setting = Setting::new(
+pub(crate) const API_BASE: Setting = Setting::new(
     "LARK_API_BASE",
     "https://open.feishu.cn",
     "an `http` or `https` URL; `https://open.larksuite.com` outside China",
@@ -61,24 +61,16 @@ impl LarkConfig {
     ///
     /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let encrypt_key = env.optional(ENCRYPT_KEY);
         let group_context = env.number(&GROUP_CONTEXT, "a number of messages; 0 fetches none")?;
-        let Some([app_id, app_secret, verification_token]) =
-            all_or_none(env, [APP_ID, APP_SECRET, VERIFICATION_TOKEN])?
-        else {
-            return match encrypt_key {
-                Some(_) => Err(ConfigError::new(
-                    ENCRYPT_KEY,
-                    "is set without LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN: set those too, or unset it",
-                )),
-                None => Ok(None),
-            };
+        let needed = [APP_ID, APP_SECRET, VERIFICATION_TOKEN];
+        let Some([app_id, app_secret, verification_token]) = all_or_none(env, needed, &[ENCRYPT_KEY])? else {
+            return Ok(None);
         };
         Ok(Some(Self {
             app_id,
             app_secret: app_secret.into(),
             verification_token: verification_token.into(),
-            encrypt_key: encrypt_key.map(SecretString::from),
+            encrypt_key: env.optional(ENCRYPT_KEY).map(SecretString::from),
             api_base: env.value(&API_BASE),
             group_context,
         }))

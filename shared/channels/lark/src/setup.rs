@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use annals_channel::setup::{Failure, Setup, SetupCommand, Unreachable, prober};
+use annals_channel::setup::{self, Failure, Setup, SetupCommand};
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
@@ -108,12 +108,11 @@ async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Fai
             encrypt(key.expose_secret(), plain.as_bytes()).ok_or("the challenge cannot be encrypted")?;
         body = json!({ "encrypt": encrypted });
     }
-    let answer = match prober()?.post(url.clone()).json(&body).send().await {
+    let (status, answer) = match setup::probe(url, |request| request.json(&body)).await {
         Ok(answer) => answer,
-        Err(error) => return Ok(Some(Unreachable::from(error).to_string())),
+        Err(words) => return Ok(Some(words.en)),
     };
-    let status = answer.status();
-    let answer: Value = answer.json().await.unwrap_or_default();
+    let answer: Value = serde_json::from_str(&answer).unwrap_or_default();
     Ok(match status.as_u16() {
         _ if status.is_success() && answer["challenge"] == CHALLENGE => None,
         401 => Some("it answers 401: the program there has another token or encrypt key".into()),

@@ -86,16 +86,8 @@ pub enum Verified {
     Event(Value),
 }
 
-/// The call is not from Lark, or is malformed. Answer all such calls alike, so that the answer does not reveal the
-/// reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("verification of the webhook call failed")]
-pub struct VerifyError {
-    /// Reason for the log.
-    pub reason: Reason,
-}
-
-/// Reason for a refused call. For the log, never for the caller.
+/// Reason for a refused call: it is not from Lark, or is malformed. For the log, never for the caller: all such calls are
+/// answered alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The body, or its decrypted content, is not a JSON object.
@@ -116,41 +108,31 @@ pub enum Reason {
     Challenge,
 }
 
-impl From<Reason> for VerifyError {
-    fn from(reason: Reason) -> Self {
-        Self { reason }
-    }
-}
-
 /// Verifies a call and returns its content. `body` has to be unchanged, byte for byte.
-pub fn verify(
-    signature: &Signature<'_>,
-    body: &[u8],
-    secrets: &Secrets<'_>,
-) -> Result<Verified, VerifyError> {
+pub fn verify(signature: &Signature<'_>, body: &[u8], secrets: &Secrets<'_>) -> Result<Verified, Reason> {
     let Some(encrypt_key) = secrets.encrypt_key.filter(|key| !key.is_empty()) else {
         // Reads only these fields at first: a `Value` of the whole body takes many times its bytes in memory.
         let known = secrets.verification_token;
         let marks: Marks<'_> = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
         if marks.encrypt.is_some() {
-            return Err(Reason::NoKey.into());
+            return Err(Reason::NoKey);
         }
         if !marks.token().is_some_and(|token| is_same(token.as_bytes(), known.as_bytes())) {
-            return Err(Reason::Token.into());
+            return Err(Reason::Token);
         }
         let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
         return verified(body, known);
     };
     let is_signed = signature.signature.is_some();
     if is_signed && !signature.signs(body, encrypt_key) {
-        return Err(Reason::Signature.into());
+        return Err(Reason::Signature);
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
     let encrypted = JsonView::of(&body).ok_or(Reason::NotJson)?.text("encrypt").ok_or(Reason::Plain)?;
     let plain = decrypt(encrypt_key, encrypted).ok_or(Reason::Ciphertext)?;
     let plain: Value = serde_json::from_slice(&plain).map_err(|_| Reason::NotJson)?;
     match verified(plain, secrets.verification_token)? {
-        Verified::Event(_) if !is_signed => Err(Reason::Unsigned.into()),
+        Verified::Event(_) if !is_signed => Err(Reason::Unsigned),
         verified => Ok(verified),
     }
 }
@@ -177,12 +159,12 @@ pub fn encrypt(encrypt_key: &str, plain: &[u8]) -> Option<String> {
 }
 
 /// Checks the token of a decrypted call and returns its content.
-fn verified(call: Value, token: &str) -> Result<Verified, VerifyError> {
+fn verified(call: Value, token: &str) -> Result<Verified, Reason> {
     let view = JsonView::of(&call).ok_or(Reason::NotJson)?;
     let header = view.object("header");
     let given = header.unwrap_or(view).text("token").ok_or(Reason::Token)?;
     if !is_same(given.as_bytes(), token.as_bytes()) {
-        return Err(Reason::Token.into());
+        return Err(Reason::Token);
     }
     // An event of schema 2 may have a `type` as well.
     if header.is_none() && view.text("type") == Some("url_verification") {

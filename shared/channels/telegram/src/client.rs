@@ -40,6 +40,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 pub use self::setup::WebhookInfo;
 use self::target::Target;
@@ -47,12 +48,11 @@ use super::address::{Address, Posted};
 use super::render::{self, Styled};
 use super::split::{LIMIT, split};
 pub use annals_channel::client::CallError;
-use annals_channel::client::{Api, Effort, connect, send};
+use annals_channel::client::{Api, WaitBudget};
 use annals_channel::rate_limit::RateLimit;
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use annals_io::connection::Connection;
 
 /// Rate limit of a bot over all chats.
 ///
@@ -62,16 +62,16 @@ pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(30, Duration::from_secs(
 pub const PRIVATE_RATE_LIMIT: RateLimit = RateLimit::within(1, Duration::from_secs(1));
 /// Rate limit of a group.
 pub const GROUP_RATE_LIMIT: RateLimit = RateLimit::within(20, Duration::from_mins(1));
-const PLATFORM: &str = "Telegram";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Client of the Bot API for one bot. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Client {
-    api: Api,
+    pub(crate) api: Api,
     token: SecretString,
     administrators: Arc<Mutex<Administrators>>,
     drafts: Arc<typing::Drafts>,
+    username: Arc<OnceCell<String>>,
 }
 
 /// Per group: time of the last request for its administrators, and their user ids.
@@ -104,31 +104,25 @@ pub fn chunks(markdown: &str) -> Vec<Styled> {
 impl Client {
     /// Creates a client of the Bot API at `api_base`, such as `https://api.telegram.org`, for the bot of `token`.
     pub fn new(api_base: &str, token: SecretString, clock: Clock) -> Result<Self, ConfigError> {
-        let http = Connection::new(|| connect(REQUEST_TIMEOUT));
-        let api = Api::new("TELEGRAM_API_BASE", api_base, http, clock)?;
+        let api = Api::new("Telegram", ("TELEGRAM_API_BASE", api_base), REQUEST_TIMEOUT, clock)?;
         let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
         if token.expose_secret().is_empty() || !token.expose_secret().bytes().all(is_token) {
             let problem = "is not a token: expected <bot id>:<letters, digits, '-' and '_'>";
             return Err(ConfigError::new("TELEGRAM_BOT_TOKEN", problem));
         }
-        Ok(Self { api, token, administrators: Arc::default(), drafts: Arc::default() })
-    }
-
-    /// See [`Api::with_patience`].
-    #[must_use]
-    pub fn with_patience(self, patience: Duration) -> Self {
-        Self { api: self.api.with_patience(patience), ..self }
-    }
-
-    /// See [`Api::with_rate_limit`].
-    #[must_use]
-    pub fn with_rate_limit(self, rate_limit: Option<RateLimit>) -> Self {
-        Self { api: self.api.with_rate_limit(rate_limit), ..self }
+        let (administrators, drafts) = (Arc::default(), Arc::default());
+        Ok(Self { api, token, administrators, drafts, username: Arc::default() })
     }
 
     /// Calls `getMe`, which returns the bot itself.
     pub async fn get_me(&self) -> Result<Me, CallError> {
-        self.call("getMe", &json!({}), &mut self.api.effort()).await
+        self.call("getMe", &json!({}), &mut self.api.budget()).await
+    }
+
+    /// Returns the bot's user name, which is asked for once.
+    pub(crate) async fn username(&self) -> Result<&str, CallError> {
+        let username = self.username.get_or_try_init(async || Ok(self.get_me().await?.username)).await;
+        username.map(String::as_str)
     }
 
     /// Sends `chunk`, with the buttons of `keyboard` under the last message, and returns the ids of the messages that it
@@ -142,7 +136,7 @@ impl Client {
         chunk: &Styled,
         keyboard: Option<&Value>,
     ) -> Result<Vec<i64>, CallError> {
-        let mut effort = self.api.effort();
+        let mut budget = self.api.budget();
         let mut target = Target { thread_id: address.thread_id, reply_to: address.reply_to };
         let mut left = VecDeque::from([chunk.clone()]);
         let mut sent = Vec::new();
@@ -151,8 +145,8 @@ impl Client {
             if let Some(keyboard) = keyboard.filter(|_| left.is_empty()) {
                 body["reply_markup"] = keyboard.clone();
             }
-            self.api.wait_for_slot(PLATFORM, &mut effort).await?;
-            match self.call::<Message>("sendMessage", &body, &mut effort).await {
+            self.api.wait_for_slot(&mut budget).await?;
+            match self.call::<Message>("sendMessage", &body, &mut budget).await {
                 Ok(message) => {
                     sent.push(message.message_id);
                     target.reply_to = None;
@@ -199,7 +193,7 @@ impl Client {
             return Ok(ids.iter().any(|id| id == user_id));
         }
         let body = json!({"chat_id": chat_id});
-        let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.api.effort()).await?;
+        let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.api.budget()).await?;
         let ids: Vec<String> = members
             .iter()
             .filter_map(|member| Some(member.get("user")?.get("id")?.as_i64()?.to_string()))
@@ -218,10 +212,9 @@ impl Client {
         &self,
         method: &'static str,
         body: &Value,
-        effort: &mut Effort,
+        budget: &mut WaitBudget,
     ) -> Result<T, CallError> {
-        let retry = |error: &CallError| error.retry(false);
-        effort.retry(retry, || self.try_once(method, body)).await
+        budget.retry(false, || self.try_once(method, body)).await
     }
 
     async fn try_once<T: DeserializeOwned>(
@@ -231,9 +224,8 @@ impl Client {
     ) -> Result<T, CallError> {
         let token = self.token.expose_secret();
         let url = self.api.url(&[&format!("bot{token}"), method]);
-        let answer = async { send(self.api.request(Method::POST, url)?.json(body)).await };
-        let answer = answer.await.map_err(CallError::unavailable(PLATFORM, method))?;
-        answer::read(&answer, method, token)
+        let answer = self.api.send(method, (Method::POST, url), |request| request.json(body)).await?;
+        answer::read(&answer, token)
     }
 }
 

@@ -9,6 +9,7 @@ use annals_channel::words;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::errors::{chain, shown_url};
+use reqwest::Url;
 use secrecy::ExposeSecret;
 
 use crate::client::{Client, Me, WebhookInfo};
@@ -17,20 +18,13 @@ use crate::setup::{self, Problem};
 
 /// Age up to which a failed delivery is a fault although no update is pending.
 const RECENT: Duration = Duration::from_mins(10);
-/// Longest wait if Telegram limits the rate.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Checks Telegram's bot and its webhook.
 pub(super) async fn check(
-    config: Option<&TelegramConfig>,
+    config: &TelegramConfig,
+    client: &Client,
     settings: Option<&Settings>,
-    clock: &Clock,
 ) -> Vec<Finding> {
-    let Some(config) = config else { return vec![Finding::not_set_up("telegram")] };
-    let client = match Client::new(&config.api_base, config.token.clone(), clock.clone()) {
-        Ok(client) => client.with_patience(PATIENCE),
-        Err(error) => return vec![Finding::fault("telegram", chain(&error))],
-    };
     let mut findings = vec![match client.get_me().await {
         Ok(me) => bot(&me, settings),
         Err(error) => Finding::fault("telegram bot", chain(&error)),
@@ -38,7 +32,7 @@ pub(super) async fn check(
     match client.webhook_info().await {
         Ok(info) => {
             findings.push(webhook(&info));
-            findings.push(deliveries(&info, clock));
+            findings.push(deliveries(&info, &client.api.clock));
             if !info.url.is_empty() {
                 findings.push(address(&info.url, config).await);
             }
@@ -120,38 +114,39 @@ fn deliveries(info: &WebhookInfo, clock: &Clock) -> Finding {
 /// Checks that the webhook's address accepts the secret. Telegram does not tell whether it has the same.
 async fn address(url: &str, config: &TelegramConfig) -> Finding {
     const CHECK: &str = "telegram address";
-    let answered = setup::probe(url, config.secret.expose_secret()).await;
-    let url = shown_url(url);
-    let words = match answered {
-        Ok(None) => {
-            let words = words!(
-                "the program there accepts TELEGRAM_WEBHOOK_SECRET",
-                "该处的程序接受 TELEGRAM_WEBHOOK_SECRET"
-            );
-            return Finding::ok(CHECK, words);
-        }
-        Ok(Some(Problem::OtherSecret)) => words!(
-            "the program there does not accept TELEGRAM_WEBHOOK_SECRET: it answers 401: the program there has another \
-             secret: cargo run -- setup telegram --url {url}",
-            "该处的程序不接受 TELEGRAM_WEBHOOK_SECRET（应答 401），它使用另一个密钥：cargo run -- setup telegram --url {url}"
-        ),
-        Ok(Some(Problem::Unreachable(why))) => {
-            let (zh, command) = (why.zh(), command("telegram"));
-            words!(
-                "{url}, where Telegram sends updates: {why}: start the program there; if its address has changed, {command}",
-                "Telegram 向 {url} 发送更新，{zh}：请启动该处的程序；如果地址已改变，{command}"
-            )
-        }
-        Ok(Some(Problem::NotThere)) => words!(
-            "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
-             rewrite the Host header: check the program at {url}",
-            "该处的程序启动时没有 TELEGRAM_BOT_TOKEN 和 TELEGRAM_WEBHOOK_SECRET，或它的隧道没有改写 Host 头：请检查 {url} 的程序"
-        ),
-        Ok(Some(Problem::Status(status))) => words!(
-            "it answers {status}, which Annals does not: check the program at {url}",
-            "应答为 {status}，Annals 不会这样应答：请检查 {url} 的程序"
-        ),
-        Err(error) => chain(&*error).into(),
+    let command = command("telegram");
+    let Ok(parsed) = Url::parse(url) else {
+        return Finding::fault(CHECK, words!("is not a URL: {command}", "不是 URL：{command}"));
     };
-    Finding::fault(CHECK, words)
+    let url = shown_url(url);
+    let Some(problem) = setup::probe(&parsed, config.secret.expose_secret()).await else {
+        let words = words!(
+            "the program there accepts TELEGRAM_WEBHOOK_SECRET",
+            "该处的程序接受 TELEGRAM_WEBHOOK_SECRET"
+        );
+        return Finding::ok(CHECK, words);
+    };
+    let reason = problem.words();
+    Finding::fault(
+        CHECK,
+        match problem {
+            Problem::OtherSecret => words!(
+                "the program there does not accept TELEGRAM_WEBHOOK_SECRET",
+                "该处的程序不接受 TELEGRAM_WEBHOOK_SECRET"
+            )
+            .followed_by(&reason)
+            .followed_by(&format!("cargo run -- setup telegram --url {url}").into()),
+            Problem::Unreachable(_) => {
+                words!("{url}, where Telegram sends updates", "Telegram 向 {url} 发送更新")
+                    .followed_by(&reason)
+                    .followed_by(&words!(
+                        "start the program there; if its address has changed, {command}",
+                        "请启动该处的程序；如果地址已改变，{command}"
+                    ))
+            }
+            Problem::Other(_) => {
+                reason.followed_by(&words!("check the program at {url}", "请检查 {url} 的程序"))
+            }
+        },
+    )
 }

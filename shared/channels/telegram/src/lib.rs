@@ -4,7 +4,6 @@
 //!
 //! [`bot`]: identity of the bot. Incoming, in the order in which an update passes them:
 //!
-//! - [`verify`]: compares the secret header
 //! - [`parse`]: turns an update into messages, commands, button presses and migrations
 //!   - `event`: lenient access to the JSON of an update
 //!   - `content`, `service`, `readable`: text and files of a message, as parts that a model can read
@@ -19,13 +18,14 @@
 //! - [`client`]: HTTP client of the Bot API
 //! - [`platform`]: the client as a `Platform`
 //!
-//! [`channel`]: Telegram with its [`settings`], as every program opens it. [`webhook`]: the route.
+//! [`channel`]: the channel's definition, with its [`settings`] and [facts](about). [`webhook`]: the route.
 //!
 //! For operators: `setup`, `doctor`.
 //!
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
 //! name and the settings, so that an update that is delivered twice gives the same keys.
 
+pub mod about;
 pub mod address;
 pub mod bot;
 pub mod buttons;
@@ -36,7 +36,6 @@ pub mod platform;
 pub mod render;
 pub mod settings;
 pub mod split;
-pub mod verify;
 pub mod webhook;
 
 pub use event::allowed_updates;

@@ -11,8 +11,8 @@
 //! Source: [`Update`](https://core.telegram.org/bots/api#update).
 
 use annals_channel::json::JsonView;
-use annals_channel::settings::{DmScope, Settings};
-use annals_channel::webhook::{Press, ReadError, Refusal};
+use annals_channel::settings::Settings;
+use annals_channel::webhook::{ParseError, Press, ReadError};
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
 use annals_core::command;
@@ -47,7 +47,7 @@ pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incom
             UpdateKind::Edit(flavour) => parser.message(value, flavour, true),
             UpdateKind::MyMembership => parser.membership(value),
             UpdateKind::Press => parser.press(value),
-            UpdateKind::NoMessage => Err(Refusal::Ignored("holds no message of a chat")),
+            UpdateKind::NoMessage => Err(ParseError::Ignored("holds no message of a chat")),
             UpdateKind::Unknown => parser.unknown(name, value),
         };
         found.push(Incoming::parsed(name, parsed)?);
@@ -79,53 +79,52 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn message(&self, value: &Value, flavour: Flavour, is_edit: bool) -> Result<Incoming, Refusal> {
-        let message = JsonView::of(value).ok_or(Refusal::Ignored("the message is not an object"))?;
-        let chat = message.object("chat").ok_or(Refusal::Ignored("the message has no chat"))?;
+    fn message(&self, value: &Value, flavour: Flavour, is_edit: bool) -> Result<Incoming, ParseError> {
+        let message = JsonView::of(value).ok_or(ParseError::Ignored("the message is not an object"))?;
+        let chat = message.object("chat").ok_or(ParseError::Ignored("the message has no chat"))?;
         let draft = self.draft(message, chat, flavour)?;
 
         if flavour == Flavour::Business && sender_business_bot(message) == Some(self.bot.id) {
-            return Err(Refusal::Ignored("the bot's own reply, which is already stored"));
+            return Err(ParseError::Ignored("the bot's own reply, which is already stored"));
         }
         if let Some((old, new)) = migration(message, chat) {
             let (old, new) = (ChatKey::telegram(old, None), ChatKey::telegram(new, None));
             return Ok(Incoming::Migration { old, new, at: draft.ts, event: Box::new(draft) });
         }
         if !is_edit && let Some(command) = self.command(message, chat, flavour, &draft) {
-            let draft = draft.asking(matches!(command, Command::New { first_message: Some(_) }));
-            return Ok(Incoming::Command { command, draft: Box::new(draft) });
+            return Ok(Incoming::command(command, draft));
         }
         // Telegram edits a live location every few seconds.
         let is_moving = is_edit && message.has("location");
-        Ok(Incoming::Message(Box::new(if is_moving { draft.asking(false) } else { draft })))
+        Ok(Incoming::message(if is_moving { draft.asking(false) } else { draft }))
     }
 
     /// Parses a kind of a newer Bot API: stored if it looks like a message, so that no text is lost, but never
     /// answered.
-    fn unknown(&self, name: &str, value: &Value) -> Result<Incoming, Refusal> {
+    fn unknown(&self, name: &str, value: &Value) -> Result<Incoming, ParseError> {
         let message = JsonView::of(value).filter(|view| view.has("message_id") || view.has("date"));
         let chat = message.and_then(|message| message.object("chat"));
         let (Some(message), Some(chat)) = (message, chat) else {
-            return Err(Refusal::Ignored("unknown kind without a message"));
+            return Err(ParseError::Ignored("unknown kind without a message"));
         };
         let is_named_so = name.ends_with("message") || name.ends_with("post");
         if !is_named_so && Content::of(message).is_event {
-            return Err(Refusal::Ignored("unknown kind without readable content"));
+            return Err(ParseError::Ignored("unknown kind without readable content"));
         }
-        Ok(Incoming::Message(Box::new(self.draft(message, chat, Flavour::Unknown)?)))
+        Ok(Incoming::message(self.draft(message, chat, Flavour::Unknown)?))
     }
 
-    fn membership(&self, value: &Value) -> Result<Incoming, Refusal> {
-        let change = JsonView::of(value).ok_or(Refusal::Ignored("the change is not an object"))?;
-        let chat = change.object("chat").ok_or(Refusal::Ignored("the change has no chat"))?;
-        let chat_id = chat.int("id").ok_or(Refusal::Ignored("the chat has no id"))?;
+    fn membership(&self, value: &Value) -> Result<Incoming, ParseError> {
+        let change = JsonView::of(value).ok_or(ParseError::Ignored("the change is not an object"))?;
+        let chat = change.object("chat").ok_or(ParseError::Ignored("the change has no chat"))?;
+        let chat_id = chat.int("id").ok_or(ParseError::Ignored("the chat has no id"))?;
         let member =
-            change.object("new_chat_member").ok_or(Refusal::Ignored("the change has no new member"))?;
+            change.object("new_chat_member").ok_or(ParseError::Ignored("the change has no new member"))?;
         let can_write = match member.text("status") {
             Some("creator" | "administrator" | "member") => true,
             Some("restricted") => member.flag("can_send_messages"),
             Some("left" | "kicked") => false,
-            _ => return Err(Refusal::Ignored("the member's status is unknown")),
+            _ => return Err(ParseError::Ignored("the member's status is unknown")),
         };
         let chat = self.chat_key(chat_id, chat_type(chat, Flavour::Own), Flavour::Own, None)?;
         Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
@@ -133,8 +132,8 @@ impl Parser<'_> {
 
     /// Parses the press of an approval button. If the message with the button is no longer accessible to Telegram, the
     /// update names only its id and chat.
-    fn press(&self, value: &Value) -> Result<Incoming, Refusal> {
-        const NOT_OURS: Refusal = Refusal::Ignored("holds no message of a chat");
+    fn press(&self, value: &Value) -> Result<Incoming, ParseError> {
+        const NOT_OURS: ParseError = ParseError::Ignored("holds no message of a chat");
         let press = JsonView::of(value).ok_or(NOT_OURS)?;
         let button = press.text("data").and_then(Button::parse).ok_or(NOT_OURS)?;
         let (Some(callback_id), Some(from), Some(message)) =
@@ -177,8 +176,13 @@ impl Parser<'_> {
         Ok(Incoming::Press(Box::new(Press { button, by, details })))
     }
 
-    fn draft(&self, message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Result<Draft, Refusal> {
-        let chat_id = chat.int("id").ok_or(Refusal::Ignored("the chat has no id"))?;
+    fn draft(
+        &self,
+        message: JsonView<'_>,
+        chat: JsonView<'_>,
+        flavour: Flavour,
+    ) -> Result<Draft, ParseError> {
+        let chat_id = chat.int("id").ok_or(ParseError::Ignored("the chat has no id"))?;
         let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
         let content = Content::of(message);
         let sender = metadata::sender(message).and_then(|sender| sender.int("id"));
@@ -208,22 +212,21 @@ impl Parser<'_> {
         chat_type: ChatType,
         flavour: Flavour,
         topic: Option<i64>,
-    ) -> Result<ChatKey, Refusal> {
+    ) -> Result<ChatKey, ParseError> {
         let is_direct = chat_type == ChatType::Private && flavour == Flavour::Own;
-        if is_direct && self.settings.dm_scope == DmScope::User {
-            // The id of a private chat is the id of the person.
-            return Ok(ChatKey::direct(&self.settings.agent_id, &format!("telegram-{chat_id}"))?);
-        }
-        Ok(ChatKey::telegram(chat_id, topic))
+        // The id of a private chat is the id of the person.
+        let direct =
+            if is_direct { self.settings.direct(Channel::Telegram, &chat_id.to_string())? } else { None };
+        Ok(direct.unwrap_or_else(|| ChatKey::telegram(chat_id, topic)))
     }
 
     /// Returns `message_id`, or the update's id if the message has none (ephemeral and scheduled messages have 0).
-    fn message_id(&self, message: JsonView<'_>) -> Result<MessageId, Refusal> {
+    fn message_id(&self, message: JsonView<'_>) -> Result<MessageId, ParseError> {
         let id = message.int("message_id").and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0);
         let of_update = || MessageId::new(format!("u{}", self.update_id?)).ok();
         id.map(MessageId::number)
             .or_else(of_update)
-            .ok_or(Refusal::Ignored("neither message nor update has an id"))
+            .ok_or(ParseError::Ignored("neither message nor update has an id"))
     }
 
     /// Returns the command in the text. A caption is never a command, since its medium would be lost.

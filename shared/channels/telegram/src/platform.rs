@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Progress, SendStep};
+use annals_channel::about::About;
+use annals_channel::client::Api;
+use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Piece, Pieces, Progress};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Drafts, Platform, Sign, Typing};
+use annals_channel::platform::{Indicator, Platform};
 use annals_channel::rate_limit::RateLimit;
 use annals_core::message::{Part, PartView};
 use annals_core::record::Record;
 use async_trait::async_trait;
 
+use crate::about::ABOUT;
 use crate::address::Address;
 use crate::buttons::keyboard;
 use crate::client::{CallError, Client, GROUP_RATE_LIMIT, PRIVATE_RATE_LIMIT, chunks};
@@ -19,9 +22,17 @@ const FETCH_PATIENCE: Duration = Duration::from_secs(3);
 
 #[async_trait]
 impl Platform for Client {
-    fn rate_limit(&self, to: &Record) -> Option<RateLimit> {
-        let is_private = Address::of(to)?.chat_id > 0;
-        Some(if is_private { PRIVATE_RATE_LIMIT } else { GROUP_RATE_LIMIT })
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn api(&mut self) -> &mut Api {
+        &mut self.api
+    }
+
+    fn rate_limit(&self, to: &Record) -> RateLimit {
+        let is_private = Address::of(to).is_some_and(|address| address.chat_id > 0);
+        if is_private { PRIVATE_RATE_LIMIT } else { GROUP_RATE_LIMIT }
     }
 
     async fn send(
@@ -39,15 +50,12 @@ impl Platform for Client {
             address = Address { chat_id, reply_to: None, thread_id: None, ..address };
         }
         let chunks: Vec<_> = reply.texts().flat_map(chunks).collect();
-        for (index, chunk) in chunks.iter().enumerate().skip(sent) {
-            let is_last = index + 1 == chunks.len();
+        let mut pieces = Pieces::new(chunks.len(), sent, progress);
+        while let Some(Piece { index, is_last }) = pieces.next().await? {
             let reply_to = address.reply_to.filter(|_| index == 0);
             let keyboard = is_last.then(|| keyboard(reply.requests)).flatten();
-            progress(SendStep::Next { piece: index, is_last }).await?;
-            self.send_message(&Address { reply_to, ..address.clone() }, chunk, keyboard.as_ref()).await?;
-            if !is_last {
-                progress(SendStep::Sent { pieces: index + 1 }).await?;
-            }
+            let address = Address { reply_to, ..address.clone() };
+            self.send_message(&address, &chunks[index], keyboard.as_ref()).await?;
         }
         Ok(())
     }
@@ -55,46 +63,31 @@ impl Platform for Client {
     async fn fetch(&self, part: &Part, limit: usize) -> Result<Vec<u8>, FileError> {
         let PartView::File { url, .. } = part.view() else { return Err(FileError::NoChannel) };
         let file_id = url.strip_prefix("telegram:").unwrap_or_default();
-        self.clone().with_patience(FETCH_PATIENCE).file(file_id, limit).await
+        let mut client = self.clone();
+        client.api.set_patience(FETCH_PATIENCE);
+        client.file(file_id, limit).await
     }
 
-    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, String> {
+    async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, CallError> {
         // Only administrators can write in the name of the group; the update does not tell which one.
         if chat_id == user_id {
             return Ok(true);
         }
-        Client::is_administrator(self, chat_id, user_id).await.map_err(|error| error.to_string())
+        Client::is_administrator(self, chat_id, user_id).await
     }
 
-    /// `None`: each update carries the title.
-    async fn chat_title(&self, _to: &Record) -> Option<Result<Option<String>, String>> {
-        None
-    }
-
-    /// True for groups: an update says when the bot may write again, but it names the group and not its topics, and may be
-    /// missed.
-    fn is_heard_when_blocked(&self, to: &Record) -> bool {
-        to.is_group()
-    }
-
-    fn sign(&self, to: &Record) -> Sign<'_> {
+    fn indicator(&self, to: &Record) -> Indicator {
         let takes_drafts = Address::of(to).is_some_and(|address| address.takes_drafts());
-        if takes_drafts { Sign::Draft(self) } else { Sign::Typing(self) }
+        if takes_drafts { Indicator::Draft } else { Indicator::Typing }
     }
-}
 
-#[async_trait]
-impl Typing for Client {
     async fn show_typing(&self, to: &Record) {
         let Some(address) = Address::of(to) else { return };
         if let Err(error) = self.send_typing(&address).await {
             tracing::debug!(%error, "failed to show the typing indicator");
         }
     }
-}
 
-#[async_trait]
-impl Drafts for Client {
     async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted {
         let Some(address) = Address::of(to) else { return Drafted::Never };
         // Any number but 0, the same for one answer in all its attempts.

@@ -17,7 +17,9 @@ pub const SETTINGS: [Setting; 3] = [
 
 pub(crate) const TOKEN: &str = "TELEGRAM_BOT_TOKEN";
 pub(crate) const SECRET: &str = "TELEGRAM_WEBHOOK_SECRET";
-const API_BASE: Setting =
+/// Header with the secret that was given to `setWebhook`.
+pub(crate) const SECRET_HEADER: &str = "X-Telegram-Bot-Api-Secret-Token";
+pub(crate) const API_BASE: Setting =
     Setting::new("TELEGRAM_API_BASE", "https://api.telegram.org", "an `http` or `https` URL");
 
 /// Secrets and settings of Telegram.
@@ -40,7 +42,7 @@ impl TelegramConfig {
     ///
     /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
-        let Some([token, secret]) = all_or_none(env, [TOKEN, SECRET])? else { return Ok(None) };
+        let Some([token, secret]) = all_or_none(env, [TOKEN, SECRET], &[])? else { return Ok(None) };
         let bot_id = token
             .split_once(':')
             .and_then(|(id, _)| id.parse().ok())

@@ -5,8 +5,10 @@
 //! 3. Probes whether the address accepts the secret, with a body that is not an update, so that nothing is stored.
 //! 4. Only then sets the webhook at Telegram, and reads it back.
 
+use annals_channel::finding::Words;
 use annals_channel::settings::language;
-use annals_channel::setup::{Failure, Setup, SetupCommand, SetupOption, Unreachable, prober};
+use annals_channel::setup::{self, Failure, Setup, SetupCommand, SetupOption};
+use annals_channel::words;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
@@ -16,8 +18,7 @@ use secrecy::ExposeSecret;
 
 use crate::allowed_updates;
 use crate::client::Client;
-use crate::settings::{SECRET, TOKEN, TelegramConfig};
-use crate::verify::SECRET_HEADER;
+use crate::settings::{SECRET, SECRET_HEADER, TOKEN, TelegramConfig};
 
 /// The command.
 pub(super) const COMMAND: SetupCommand = SetupCommand {
@@ -83,7 +84,8 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
         writeln!(out, "secret    as {SECRET} has it")?;
     }
 
-    if let Some(problem) = ask(&url, config.secret.expose_secret()).await? {
+    if let Some(problem) = probe(&url, config.secret.expose_secret()).await {
+        let words = problem.words().en;
         if option("anyway").is_none() {
             let (does, next) = match (&problem, &vault) {
                 (Problem::OtherSecret, Some(_)) => (
@@ -99,18 +101,18 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
                     "cannot be asked if it accepts the secret",
                     "Start the program there with this secret, and then run this again.",
                 ),
-                (Problem::NotThere | Problem::Status(_), _) => {
+                (Problem::Other(_), _) => {
                     ("does not accept the secret", "Check the program there, and then run this again.")
                 }
             };
             let scheme = if url.scheme() == "http" { " Telegram delivers to https addresses." } else { "" };
             return Err(format!(
-                "{url} {does}: {problem}\n\n{next}{scheme} The webhook is as it was. (--anyway sets it all the \
+                "{url} {does}: {words}\n\n{next}{scheme} The webhook is as it was. (--anyway sets it all the \
                  same: Telegram then tries for a day to deliver what people write.)"
             )
             .into());
         }
-        writeln!(out, "address   {problem}; set all the same")?;
+        writeln!(out, "address   {words}; set all the same")?;
     }
 
     client.set_webhook(url.as_str(), &config.secret, option("max-connections").unwrap_or(40)).await?;
@@ -135,40 +137,46 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
 }
 
 /// Reason why an address does not accept a secret.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub(super) enum Problem {
-    #[error("it answers 401: the program there has another secret")]
     OtherSecret,
-    /// The address could not be probed.
-    #[error("{0}")]
-    Unreachable(Unreachable),
-    #[error(
-        "the program there was started without TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET, or its tunnel does not \
-         rewrite the Host header"
-    )]
-    NotThere,
-    #[error("it answers {0}, which Annals does not")]
-    Status(u16),
+    /// Nothing answers there.
+    Unreachable(Words),
+    Other(Words),
+}
+
+impl Problem {
+    /// Returns the reason in words.
+    pub(super) fn words(&self) -> Words {
+        match self {
+            Self::OtherSecret => words!(
+                "it answers 401: the program there has another secret",
+                "应答为 401：该处的程序使用另一个密钥"
+            ),
+            Self::Unreachable(words) | Self::Other(words) => words.clone(),
+        }
+    }
 }
 
 /// Probes whether the webhook at `url` accepts `secret`, and returns the reason if it does not. Stores nothing there.
-pub(super) async fn probe(url: &str, secret: &str) -> Result<Option<Problem>, Failure> {
-    ask(&Url::parse(url)?, secret).await
-}
-
-async fn ask(url: &Url, secret: &str) -> Result<Option<Problem>, Failure> {
-    let request = prober()?.post(url.clone()).header(SECRET_HEADER, secret);
+pub(super) async fn probe(url: &Url, secret: &str) -> Option<Problem> {
     // Not an update, so it is refused, but only after the secret is checked.
-    let answer = match request.header("Content-Type", "application/json").body("[]").send().await {
-        Ok(answer) => answer,
-        Err(error) => return Ok(Some(Problem::Unreachable(error.into()))),
-    };
-    let status = answer.status();
-    let body = answer.text().await.unwrap_or_default();
-    Ok(match status {
+    let (status, body) =
+        match setup::probe(url, |request| request.header(SECRET_HEADER, secret).body("[]")).await {
+            Ok(answer) => answer,
+            Err(words) => return Some(Problem::Unreachable(words)),
+        };
+    match status {
         StatusCode::BAD_REQUEST if body.contains("urn:annals:problem:not-an-update") => None,
         StatusCode::UNAUTHORIZED => Some(Problem::OtherSecret),
-        StatusCode::FORBIDDEN if body.contains("urn:annals:problem:not-local") => Some(Problem::NotThere),
-        status => Some(Problem::Status(status.as_u16())),
-    })
+        StatusCode::FORBIDDEN if body.contains("urn:annals:problem:not-local") => {
+            Some(Problem::Other(setup::not_local("TELEGRAM_BOT_TOKEN and TELEGRAM_WEBHOOK_SECRET")))
+        }
+        status => {
+            let status = status.as_u16();
+            let words =
+                words!("it answers {status}, which Annals does not", "应答为 {status}，Annals 不会这样应答");
+            Some(Problem::Other(words))
+        }
+    }
 }

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use annals_channel::client::{Answer, CallError, Outage, described};
+use annals_channel::client::{Answer, CallError, described};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use super::{Call, PLATFORM};
 
 /// Wait for a rate limit that does not say how long.
 const DEFAULT_WAIT: Duration = Duration::from_secs(1);
@@ -29,12 +27,10 @@ struct Failure {
     retry_after: Option<f64>,
 }
 
-/// Returns the answer to `call`, or the error that it means.
-pub(super) fn read<T: DeserializeOwned>(answer: &Answer, call: &Call<'_>) -> Result<T, CallError> {
-    let method = call.name;
+/// Returns the `answer` to a request, which was made in the name of the bot if `is_of_bot`; or the error that it means.
+pub(super) fn read<T: DeserializeOwned>(answer: &Answer, is_of_bot: bool) -> Result<T, CallError> {
     if answer.status < 300 {
-        let body = if answer.body.is_empty() { b"null" } else { &answer.body[..] };
-        return serde_json::from_slice(body).map_err(CallError::unreadable(PLATFORM, method));
+        return answer.parse();
     }
     let Failure { code, message, retry_after } = serde_json::from_slice(&answer.body).unwrap_or_default();
     let description = described(&message, &[]);
@@ -42,18 +38,17 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, call: &Call<'_>) -> Res
     Err(match answer.status {
         429 => {
             let wait = told().or_else(|| answer.seconds("retry-after")).unwrap_or(DEFAULT_WAIT);
-            CallError::RateLimited { platform: PLATFORM, retry_after: Some(wait) }
+            answer.limited(Some(wait))
         }
-        status @ 500.. => {
-            CallError::unavailable(PLATFORM, method)(Outage::Trouble(format!("HTTP status {status}")))
-        }
-        403 if call.is_of_bot || !ENDED.contains(&code) => {
+        status @ 500.. => answer.failed(format!("HTTP status {status}")),
+        403 if is_of_bot || !ENDED.contains(&code) => {
             let reason =
                 format!("Discord does not let the bot do this in the channel: {description} ({code})");
             CallError::Blocked { reason }
         }
         status => {
-            let hint = if call.is_of_bot && status == 401 { "; check DISCORD_BOT_TOKEN" } else { "" };
+            let hint = if is_of_bot && status == 401 { "; check DISCORD_BOT_TOKEN" } else { "" };
+            let method = answer.method;
             let reason = format!("Discord refused {method} with {status}: {description} ({code}){hint}");
             CallError::Refused { status, code, reason }
         }

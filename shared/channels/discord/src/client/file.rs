@@ -7,7 +7,7 @@
 //! 200 {"refreshed_urls": [{"original": "…", "refreshed": "https://cdn.discordapp.com/attachments/1/2/bean.png?ex=…"}]}
 //! ```
 
-use annals_channel::file::{FileError, read_limited, unavailable};
+use annals_channel::file::{FileError, read_limited};
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, Url};
 use serde::Deserialize;
@@ -46,8 +46,7 @@ impl Client {
         };
         let url = Url::parse(&url).ok().filter(|url| self.is_of_discord(url));
         let url = url.ok_or_else(|| FileError::Gone("its address is not one of Discord's".into()))?;
-        let client = self.api.http.client().map_err(unavailable)?;
-        let response = client.get(url).send().await.map_err(unavailable)?;
+        let response = self.api.open((Method::GET, url), |request| request).await?;
         match response.status().as_u16() {
             200 => read_limited(response, limit).await,
             status @ (403 | 404 | 410) => Err(FileError::Gone(format!("HTTP status {status}"))),

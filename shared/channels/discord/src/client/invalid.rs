@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use annals_channel::client::Api;
 use annals_core::sort_key::Timestamp;
 
-use super::{CallError, PLATFORM};
+use super::CallError;
 
 /// Time over which Discord counts.
 const WINDOW: Duration = Duration::from_mins(10);
@@ -26,17 +27,13 @@ struct Counted {
 }
 
 impl Invalid {
-    /// Checks if the request `method` may be made at `now`.
+    /// Checks if the request `method` of `api` may be made now.
     ///
     /// # Errors
     ///
     /// The error that an equal request would get, or that there were too many invalid responses.
-    pub(super) fn check(
-        &self,
-        method: &'static str,
-        is_of_bot: bool,
-        now: Timestamp,
-    ) -> Result<(), CallError> {
+    pub(super) fn check(&self, method: &'static str, is_of_bot: bool, api: &Api) -> Result<(), CallError> {
+        let now = api.clock.now();
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if is_of_bot && counted.unauthorized.is_some_and(|at| now.since(at) < WINDOW) {
             let reason = format!(
@@ -50,8 +47,7 @@ impl Invalid {
         }
         match counted.times.front() {
             Some(first) if counted.times.len() >= MAX_INVALID => {
-                let retry_after = Some(first.plus(WINDOW).since(now));
-                Err(CallError::RateLimited { platform: PLATFORM, retry_after })
+                Err(api.limited(first.plus(WINDOW).since(now)))
             }
             _ => Ok(()),
         }
@@ -72,37 +68,43 @@ impl Invalid {
 
 #[cfg(test)]
 mod tests {
+    use annals_io::clock::Clock;
+
     use super::*;
+
+    /// Returns an API whose time is `secs`.
+    fn at(secs: i64) -> Api {
+        let clock = Clock::manual(Timestamp::from_secs(1_795_305_600 + secs));
+        Api::new("Discord", ("A_BASE", "http://e.org"), Duration::ZERO, clock).unwrap()
+    }
 
     #[test]
     fn requests_end_long_before_a_ban_and_begin_again_after_ten_minutes() {
-        let at = |secs: i64| Timestamp::from_secs(1_795_305_600 + secs);
         let invalid = Invalid::default();
         for _ in 0..MAX_INVALID {
-            assert!(invalid.check("send", true, at(0)).is_ok());
-            invalid.count(403, true, at(0));
-            invalid.count(404, true, at(0));
+            assert!(invalid.check("send", true, &at(0)).is_ok());
+            invalid.count(403, true, at(0).clock.now());
+            invalid.count(404, true, at(0).clock.now());
         }
-        let refused = invalid.check("send", false, at(60)).unwrap_err();
+        let refused = invalid.check("send", false, &at(60)).unwrap_err();
         assert!(
             matches!(refused, CallError::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 540)
         );
-        assert!(invalid.check("send", true, at(600)).is_ok());
+        assert!(invalid.check("send", true, &at(600)).is_ok());
     }
 
     #[test]
     fn a_refused_token_is_not_tried_again_for_ten_minutes() {
-        let at = |secs: i64| Timestamp::from_secs(1_795_305_600 + secs);
         let invalid = Invalid::default();
-        invalid.count(401, false, at(0));
+        invalid.count(401, false, at(0).clock.now());
         assert!(
-            invalid.check("send", true, at(1)).is_ok(),
+            invalid.check("send", true, &at(1)).is_ok(),
             "the token of an interaction says nothing of the bot's"
         );
-        invalid.count(401, true, at(1));
-        let refused = invalid.check("send", true, at(2)).unwrap_err();
+        invalid.count(401, true, at(1).clock.now());
+        let refused = invalid.check("send", true, &at(2)).unwrap_err();
         assert!(matches!(refused, CallError::Refused { status: 401, .. }) && refused.is_permanent());
-        assert!(invalid.check("follow up", false, at(2)).is_ok());
-        assert!(invalid.check("send", true, at(601)).is_ok());
+        assert!(invalid.check("follow up", false, &at(2)).is_ok());
+        assert!(invalid.check("send", true, &at(601)).is_ok());
     }
 }

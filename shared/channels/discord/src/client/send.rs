@@ -1,11 +1,12 @@
 //! Sends messages: answers to interactions, and messages of the bot.
 
+use annals_channel::client::WaitBudget;
 use aws_lc_rs::digest::{SHA256, digest};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::answer::{is_deleted, is_ended};
-use super::{Call, CallError, Client, PLATFORM};
+use super::{Call, CallError, Client};
 use crate::address::Address;
 use crate::render::{no_mentions, without_previews};
 
@@ -35,15 +36,16 @@ impl Client {
     /// Sends `message`: as the answer to the interaction of `address` or a follow-up of it, or if that is over, as a message of
     /// the bot in the channel.
     pub async fn send_message(&self, address: &Address, message: Message<'_>) -> Result<(), CallError> {
+        let mut budget = self.api.budget();
         let token = address.token.as_ref().and_then(|token| token.at(self.api.clock.now()));
         if let Some(token) = token {
             let answered = if message.is_first {
-                match self.edit_original(token, message).await {
-                    Err(error) if is_deleted(&error) => self.follow_up(token, message).await,
+                match self.edit_original(token, message, &mut budget).await {
+                    Err(error) if is_deleted(&error) => self.follow_up(token, message, &mut budget).await,
                     edited => edited,
                 }
             } else {
-                self.follow_up(token, message).await
+                self.follow_up(token, message, &mut budget).await
             };
             match answered {
                 Err(error) if is_ended(&error) => {
@@ -52,46 +54,63 @@ impl Client {
                 answered => return answered,
             }
         }
-        self.create(address, message).await
+        self.create(address, message, &mut budget).await
     }
 
-    async fn edit_original(&self, token: &str, message: Message<'_>) -> Result<(), CallError> {
+    async fn edit_original(
+        &self,
+        token: &str,
+        message: Message<'_>,
+        budget: &mut WaitBudget,
+    ) -> Result<(), CallError> {
         let url = self.api.url(&["webhooks", &self.application_id, token, "messages", "@original"]);
-        self.send(Call {
+        let body = body(message);
+        let call = Call {
             name: "edit of the answer to an interaction",
             method: Method::PATCH,
             url,
-            body: Some(&body(message)),
+            body: Some(&body),
             file: message.file,
             is_of_bot: false,
             is_repeatable: true,
-        })
-        .await
+        };
+        self.send(&call, budget).await
     }
 
-    async fn follow_up(&self, token: &str, message: Message<'_>) -> Result<(), CallError> {
+    async fn follow_up(
+        &self,
+        token: &str,
+        message: Message<'_>,
+        budget: &mut WaitBudget,
+    ) -> Result<(), CallError> {
         let mut url = self.api.url(&["webhooks", &self.application_id, token]);
         url.query_pairs_mut().append_pair("wait", "true");
-        self.send(Call {
+        let body = body(message);
+        let call = Call {
             name: "follow-up to an interaction",
             method: Method::POST,
             url,
-            body: Some(&body(message)),
+            body: Some(&body),
             file: message.file,
             is_of_bot: false,
             is_repeatable: false,
-        })
-        .await
+        };
+        self.send(&call, budget).await
     }
 
-    async fn create(&self, address: &Address, message: Message<'_>) -> Result<(), CallError> {
+    async fn create(
+        &self,
+        address: &Address,
+        message: Message<'_>,
+        budget: &mut WaitBudget,
+    ) -> Result<(), CallError> {
         let mut body = body(message);
         body["nonce"] = message.nonce.into();
         body["enforce_nonce"] = true.into();
         if let Some(id) = address.message_id.as_deref().filter(|_| message.is_first) {
             body["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
         }
-        self.send(Call {
+        let call = Call {
             name: "create message",
             method: Method::POST,
             url: self.api.url(&["channels", &address.channel_id, "messages"]),
@@ -100,13 +119,13 @@ impl Client {
             is_of_bot: true,
             // By its nonce.
             is_repeatable: true,
-        })
-        .await
+        };
+        self.send(&call, budget).await
     }
 
-    async fn send(&self, call: Call<'_>) -> Result<(), CallError> {
-        self.api.wait_for_slot(PLATFORM, &mut self.api.effort()).await?;
-        self.call::<Value>(&call).await.map(|_| ())
+    async fn send(&self, call: &Call<'_>, budget: &mut WaitBudget) -> Result<(), CallError> {
+        self.api.wait_for_slot(budget).await?;
+        self.call::<Value>(call, budget).await.map(|_| ())
     }
 }
 

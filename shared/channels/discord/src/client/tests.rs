@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use annals_channel::file::FileError;
+use annals_channel::testing::logged;
 use annals_core::reply_token::ReplyToken;
 use annals_core::settings::from_table;
 use annals_core::sort_key::Timestamp;
@@ -51,11 +52,6 @@ fn message<'a>(content: &'a str, nonce: &'a str, is_first: bool) -> Message<'a> 
 
 fn respond(api: &DiscordApi) {
     api.responded(&json!({"token": TOKEN, "channel_id": "645"}), &json!({"type": 5}));
-}
-
-/// Returns all that a log may show of an error.
-fn chain(error: &dyn std::error::Error) -> String {
-    format!("{} {error:?}", annals_io::errors::chain(error))
 }
 
 #[tokio::test]
@@ -110,8 +106,8 @@ async fn an_answer_that_was_deleted_is_followed_up() {
 
 #[tokio::test]
 async fn a_message_of_the_bot_is_sent_once_whatever_happens_to_the_answer() {
-    let (api, client, clock) = start().await;
-    let client = hasty(client);
+    let (api, mut client, clock) = start().await;
+    client.api.timeout = Duration::from_millis(300);
     api.hang(1);
     let to = channel();
     clock.advance_during(client.send_message(&to, message("once", "a", true))).await.0.unwrap();
@@ -122,9 +118,9 @@ async fn a_message_of_the_bot_is_sent_once_whatever_happens_to_the_answer() {
 
 #[tokio::test]
 async fn a_follow_up_that_may_have_arrived_is_not_repeated() {
-    let (api, client, clock) = start().await;
+    let (api, mut client, clock) = start().await;
     respond(&api);
-    let client = hasty(client);
+    client.api.timeout = Duration::from_millis(300);
     api.hang(1);
     let error = client.send_message(&interaction(&clock), message("two", "b", false)).await.unwrap_err();
     assert!(matches!(error, CallError::Unavailable { .. }) && api.texts() == ["two"]);
@@ -171,7 +167,7 @@ async fn no_error_contains_a_token_or_a_text() {
     let nowhere = Client::new(&config("http://127.0.0.1:9/api", &[]), clock.clone()).unwrap();
     let lost = clock.advance_during(nowhere.send_message(&to, private)).await.0.unwrap_err();
     for error in [blocked, failed, lost] {
-        let shown = chain(&error);
+        let shown = logged(&error);
         for secret in [TOKEN, BOT_TOKEN, "private words"] {
             assert!(!shown.contains(secret), "{shown}");
         }
@@ -214,11 +210,4 @@ async fn the_commands_are_such_as_discord_accepts() {
     assert_eq!(client.command_names().await.unwrap().len(), count);
     let application = client.application().await.unwrap();
     assert_eq!((application.verify_key, application.interactions_endpoint_url), (public_key(), None));
-}
-
-/// Sets the time that the client waits for an answer.
-fn hasty(mut client: Client) -> Client {
-    let hasty = reqwest::Client::builder().timeout(Duration::from_millis(300)).build().unwrap();
-    client.api.http = hasty.into();
-    client
 }

@@ -39,9 +39,9 @@ fn a_question_is_deferred_and_what_is_not_known_is_told_to_its_sender_alone() {
     assert!(matches!(incoming(&weather), Incoming::Ignored { .. }));
     assert_eq!((&response(&weather)["type"], &response(&weather)["data"]["flags"]), (&json!(4), &json!(68)));
     assert_eq!(response(&ask(json!({"type": 4}))), json!({"type": 8, "data": {"choices": []}}));
-    let Response::Json(refusal) = events(&ask(json!({}))).refusal else { panic!("no refusal") };
-    assert_eq!((&refusal["type"], &refusal["data"]["flags"]), (&json!(4), &json!(68)));
-    assert_eq!(events(&message(json!({}))).refusal, Response::Empty);
+    let Response::Json(told) = events(&ask(json!({}))).not_allowed else { panic!("nothing is told") };
+    assert_eq!((&told["type"], &told["data"]["flags"]), (&json!(4), &json!(68)));
+    assert_eq!(events(&message(json!({}))).not_allowed, Response::Empty);
 }
 
 #[test]

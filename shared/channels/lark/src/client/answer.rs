@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use annals_channel::client::{Answer, CallError, Outage, described};
+use annals_channel::client::{Answer, CallError, described};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::PLATFORM;
 use super::code::{self, Meaning};
 
 /// `{"code": 230002, "msg": "The bot can not be outside the group.", "error": {…}}`
@@ -17,20 +16,13 @@ struct Envelope {
     msg: String,
 }
 
-/// Returns the whole answer to `method`, or the error that it means.
-pub(super) fn read<T: DeserializeOwned>(
-    answer: &Answer,
-    method: &'static str,
-    secrets: &[&str],
-) -> Result<T, CallError> {
-    let status = answer.status;
-    let envelope = serde_json::from_slice(&answer.body);
-    let (code, msg) = match (envelope, status) {
-        (Ok(Envelope { code: 0, .. }), ..300) => {
-            return serde_json::from_slice(&answer.body).map_err(CallError::unreadable(PLATFORM, method));
-        }
+/// Returns the whole `answer`, or the error that it means.
+pub(super) fn read<T: DeserializeOwned>(answer: &Answer, secrets: &[&str]) -> Result<T, CallError> {
+    let (method, status) = (answer.method, answer.status);
+    let (code, msg) = match (answer.parse(), status) {
+        (Ok(Envelope { code: 0, .. }), ..300) => return answer.parse(),
         // The page of a proxy.
-        (Err(error), ..300) => return Err(CallError::unreadable(PLATFORM, method)(error)),
+        (Err(error), ..300) => return Err(error),
         (Ok(Envelope { code: 0, .. }) | Err(_), status) => (i64::from(status), String::new()),
         (Ok(Envelope { code, msg }), _) => (code, msg),
     };
@@ -51,10 +43,9 @@ pub(super) fn read<T: DeserializeOwned>(
     Err(match meaning {
         Meaning::TooFast => {
             let wait = answer.seconds("x-ogw-ratelimit-reset");
-            let retry_after = wait.map(|wait| wait.max(Duration::from_secs(1)));
-            CallError::RateLimited { platform: PLATFORM, retry_after }
+            answer.limited(wait.map(|wait| wait.max(Duration::from_secs(1))))
         }
-        Meaning::Trouble => trouble(method, code),
+        Meaning::Trouble => answer.failed(format!("error on Lark's side ({code})")),
         Meaning::Blocked => {
             let reason = format!("Lark does not let the bot write to this chat: {description} ({code})");
             CallError::Blocked { reason }
@@ -62,9 +53,4 @@ pub(super) fn read<T: DeserializeOwned>(
         Meaning::Token => CallError::Token { code, reason },
         Meaning::Refused => CallError::Refused { status, code, reason },
     })
-}
-
-/// Returns the error for an error on Lark's side with this code, or status of 500 or higher.
-pub(super) fn trouble(method: &'static str, code: i64) -> CallError {
-    CallError::unavailable(PLATFORM, method)(Outage::Trouble(format!("error on Lark's side ({code})")))
 }

@@ -12,13 +12,13 @@
 //! Source: <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message-resource/get>.
 
 use annals_channel::client::Answer;
-use annals_channel::file::{FileError, read_limited, unavailable};
+use annals_channel::file::{FileError, read_limited};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::ExposeSecret;
 use serde_json::Value;
 
-use super::{CallError, Client, PLATFORM, answer, code};
+use super::{CallError, Client, answer, code};
 
 const METHOD: &str = "im/v1/messages/:message_id/resources/:file_key";
 /// Maximum size of an answer that is not a file.
@@ -39,16 +39,16 @@ impl Client {
         loop {
             let token = self.tokens.get(self, refused).await.map_err(file_error)?;
             let token_value = token.value.expose_secret();
-            let request = self.api.request(Method::GET, url.clone());
-            let request = request.map_err(CallError::unavailable(PLATFORM, METHOD)).map_err(file_error)?;
-            let response = request.bearer_auth(token_value).send().await.map_err(unavailable)?;
-            let (status, headers) = (response.status().as_u16(), response.headers().clone());
-            let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-            if status == 200 && !media_type.is_some_and(|value| value.starts_with("application/json")) {
+            let to = (Method::GET, url.clone());
+            let response = self.api.open(to, |request| request.bearer_auth(token_value)).await?;
+            let answer = self.api.answer(METHOD, &response);
+            let media_type = answer.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+            if answer.status == 200 && !media_type.is_some_and(|value| value.starts_with("application/json"))
+            {
                 return read_limited(response, limit).await;
             }
             let body = read_limited(response, MAX_ANSWER_BYTES).await.unwrap_or_default();
-            match answer::read::<Value>(&Answer { status, headers, body }, METHOD, &[token_value]) {
+            match answer::read::<Value>(&Answer { body, ..answer }, &[token_value]) {
                 Err(CallError::Token { .. }) if refused.is_none() => refused = Some(token.serial),
                 Err(error) => return Err(file_error(error)),
                 Ok(_) => return Err(FileError::Unavailable("Lark's answer is not a file".into())),

@@ -34,7 +34,7 @@ impl Client {
         let (name, body) =
             ("im/v1/messages/:message_id/reactions", json!({"reaction_type": {"emoji_type": emoji}}));
         let call = Call { name, method: Method::POST, url, body: Some(&body) };
-        let reacted: Result<Data<Reaction>, _> = self.call(&call, &mut self.api.effort()).await;
+        let reacted: Result<Data<Reaction>, _> = self.call(&call, &mut self.api.budget()).await;
         if let Err(error) = &reacted
             && error.code().is_some_and(|code| code::is_for_admins(code) || code == code::UNKNOWN_EMOJI)
         {
@@ -49,6 +49,6 @@ impl Client {
         let name = "im/v1/messages/:message_id/reactions/:reaction_id";
         let url = self.url(&["im", "v1", "messages", message_id, "reactions", reaction_id]);
         let call = Call { name, method: Method::DELETE, url, body: None };
-        self.call(&call, &mut self.api.effort()).await.map(|_: Value| ())
+        self.call(&call, &mut self.api.budget()).await.map(|_: Value| ())
     }
 }

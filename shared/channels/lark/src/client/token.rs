@@ -15,6 +15,7 @@
 
 use std::time::Duration;
 
+use annals_channel::client::Outage;
 use annals_core::sort_key::Timestamp;
 use reqwest::Method;
 use secrecy::{ExposeSecret, SecretString};
@@ -22,7 +23,6 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::answer::trouble;
 use super::{Call, CallError, Client};
 
 const METHOD: &str = "auth/v3/tenant_access_token/internal";
@@ -32,7 +32,7 @@ const MARGIN: Duration = Duration::from_mins(10);
 /// The app's credentials and its current token.
 #[derive(Debug)]
 pub(super) struct Tokens {
-    app_id: String,
+    pub(super) app_id: String,
     app_secret: SecretString,
     current: Mutex<Option<Token>>,
 }
@@ -85,7 +85,8 @@ impl Tokens {
         let call = Call { name: METHOD, method: Method::POST, url, body: Some(&body) };
         let given: Given = client.ask(&call, None, &[secret]).await?;
         if given.tenant_access_token.is_empty() {
-            return Err(trouble(METHOD, 0));
+            let source = Outage::Server("the token is empty".into());
+            return Err(CallError::Unavailable { platform: "Lark", method: METHOD, source });
         }
         Ok(given)
     }

@@ -38,9 +38,7 @@ fn challenge() -> Value {
 }
 
 fn reason(signature: &Signature<'_>, body: &[u8], secrets: &Secrets<'_>) -> Reason {
-    let error = verify(signature, body, secrets).unwrap_err();
-    assert_eq!(error.to_string(), "verification of the webhook call failed");
-    error.reason
+    verify(signature, body, secrets).unwrap_err()
 }
 
 #[test]
@@ -117,7 +115,7 @@ fn without_a_key_the_token_decides() {
     let unsigned = Signature::default();
     let check = |call: Value, wanted: Result<Verified, Reason>| {
         let found = verify(&unsigned, call.to_string().as_bytes(), &plain_secrets());
-        assert_eq!(found.map_err(|error| error.reason), wanted, "{call}");
+        assert_eq!(found, wanted, "{call}");
     };
     check(challenge(), Ok(Verified::Challenge("c1".into())));
     check(event(), Ok(Verified::Event(event())));

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use annals_channel::client::{Answer, CallError, Outage, described};
+use annals_channel::client::{Answer, CallError, described};
 use annals_core::chat_key::ChatKey;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use super::PLATFORM;
 
 /// Wait for a 429 that does not say how long, such as one from a proxy.
 const DEFAULT_WAIT_SECS: u64 = 5;
@@ -32,18 +30,13 @@ struct Success<T> {
     result: T,
 }
 
-/// Returns the `result` of the answer to `method`, or the error that the answer means.
-pub(super) fn read<T: DeserializeOwned>(
-    answer: &Answer,
-    method: &'static str,
-    token: &str,
-) -> Result<T, CallError> {
+/// Returns the `result` of `answer`, or the error that it means.
+pub(super) fn read<T: DeserializeOwned>(answer: &Answer, token: &str) -> Result<T, CallError> {
     let failure: Option<Failure> = serde_json::from_slice(&answer.body).ok();
     let error_code = failure.as_ref().and_then(|failure| failure.error_code);
     let status = if answer.status < 300 { error_code.unwrap_or(answer.status) } else { answer.status };
     if status < 300 {
-        let success: Result<Success<T>, _> = serde_json::from_slice(&answer.body);
-        return success.map(|success| success.result).map_err(CallError::unreadable(PLATFORM, method));
+        return answer.parse().map(|success: Success<T>| success.result);
     }
     let Failure { description, parameters, .. } = failure.unwrap_or_default();
     let Parameters { migrate_to_chat_id, retry_after } = parameters.unwrap_or_default();
@@ -55,14 +48,12 @@ pub(super) fn read<T: DeserializeOwned>(
         (429, _) => {
             let told = retry_after.map(Duration::from_secs).or_else(|| answer.seconds("retry-after"));
             let wait = told.unwrap_or(Duration::from_secs(DEFAULT_WAIT_SECS)).max(Duration::from_secs(1));
-            CallError::RateLimited { platform: PLATFORM, retry_after: Some(wait) }
+            answer.limited(Some(wait))
         }
-        (500.., _) => {
-            CallError::unavailable(PLATFORM, method)(Outage::Trouble(format!("HTTP status {status}")))
-        }
+        (500.., _) => answer.failed(format!("HTTP status {status}")),
         _ => {
             let hint = if matches!(status, 401 | 404) { " (check TELEGRAM_BOT_TOKEN)" } else { "" };
-            let reason = format!("Telegram refused {method} with {status}: {description}{hint}");
+            let reason = format!("Telegram refused {} with {status}: {description}{hint}", answer.method);
             CallError::Refused { status, code: 0, reason }
         }
     })

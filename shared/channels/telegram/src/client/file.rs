@@ -14,8 +14,8 @@
 //!
 //! Source: <https://core.telegram.org/bots/api#getfile>.
 
-use annals_channel::file::{FileError, read_limited, unavailable};
-use reqwest::Url;
+use annals_channel::file::{FileError, read_limited};
+use reqwest::{Method, Url};
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 use serde_json::json;
@@ -34,7 +34,7 @@ impl Client {
     /// Downloads the file of `file_id`, if it has at most `limit` bytes.
     pub async fn file(&self, file_id: &str, limit: usize) -> Result<Vec<u8>, FileError> {
         let body = json!({"file_id": file_id});
-        let file: Result<File, _> = self.call("getFile", &body, &mut self.api.effort()).await;
+        let file: Result<File, _> = self.call("getFile", &body, &mut self.api.budget()).await;
         let file = file.map_err(|error| refused(&error))?;
         if file.file_size.is_some_and(|size| size > limit as u64) {
             return Err(FileError::TooLarge);
@@ -44,8 +44,7 @@ impl Client {
             // A self-hosted Bot API server that keeps files on its disk gives no usable path either.
             return Err(FileError::Unavailable("getFile returned no usable file path".into()));
         };
-        let http = self.api.http.client().map_err(unavailable)?;
-        let response = http.get(url).send().await.map_err(unavailable)?;
+        let response = self.api.open((Method::GET, url), |request| request).await?;
         match response.status().as_u16() {
             200 => read_limited(response, limit).await,
             // The path was requested just before, so it has not expired: the file is gone.

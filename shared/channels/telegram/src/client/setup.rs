@@ -66,12 +66,12 @@ impl Client {
             "allowed_updates": allowed_updates().collect::<Vec<_>>(),
             "max_connections": max_connections,
         });
-        self.call("setWebhook", &body, &mut self.api.effort()).await.map(|_: bool| ())
+        self.call("setWebhook", &body, &mut self.api.budget()).await.map(|_: bool| ())
     }
 
     /// Returns Telegram's data on the webhook.
     pub async fn webhook_info(&self) -> Result<WebhookInfo, CallError> {
-        self.call("getWebhookInfo", &json!({}), &mut self.api.effort()).await
+        self.call("getWebhookInfo", &json!({}), &mut self.api.budget()).await
     }
 
     /// Sets the bot's menu to the commands of `/help`, in `language` for everybody, or with `None` in English and in each
@@ -85,11 +85,11 @@ impl Client {
         let general = language.unwrap_or(Language::En);
         let commands = menu(general);
         let (count, body) = (commands.len(), json!({"commands": commands}));
-        self.call("setMyCommands", &body, &mut self.api.effort()).await.map(|_: bool| ())?;
+        self.call("setMyCommands", &body, &mut self.api.budget()).await.map(|_: bool| ())?;
         for own in Language::ALL.into_iter().filter(|own| *own != general) {
             // Also if `language` is fixed: it replaces a menu that an earlier setup has left.
             let body = json!({"commands": menu(language.unwrap_or(own)), "language_code": own.code()});
-            self.call("setMyCommands", &body, &mut self.api.effort()).await.map(|_: bool| ())?;
+            self.call("setMyCommands", &body, &mut self.api.budget()).await.map(|_: bool| ())?;
         }
         Ok(count)
     }

@@ -24,7 +24,7 @@ fn texts(api: &LarkApi) -> Vec<String> {
 async fn post(client: &Client, text: &str, uuid: &str) -> Result<String, CallError> {
     let target = Target { chat_id: CHAT, message_id: None, in_thread: false };
     let content = ("text", json!({ "text": text }).to_string());
-    client.post(&target, content, uuid, &mut client.api.effort()).await
+    client.post(&target, content, uuid, &mut client.api.budget()).await
 }
 
 /// Sends all of `markdown` as one reply to `om_1`.
@@ -197,7 +197,7 @@ async fn rate_limits_and_faults_are_waited_for() {
     api.fail(9, 500);
     let error = send("w").await.0.unwrap_err();
     assert!(
-        matches!(&error, CallError::Unavailable { source: Outage::Trouble(said), .. } if said == "error on Lark's side (500)"),
+        matches!(&error, CallError::Unavailable { source: Outage::Server(said), .. } if said == "error on Lark's side (500)"),
         "{error:?}"
     );
     assert!(!error.is_permanent());
@@ -210,8 +210,8 @@ async fn rate_limits_and_faults_are_waited_for() {
 
 #[tokio::test]
 async fn a_message_that_may_have_been_delivered_is_sent_again_with_the_same_uuid() {
-    let (api, client, clock) = start_chat().await;
-    let client = hasty(client, Duration::from_millis(200));
+    let (api, mut client, clock) = start_chat().await;
+    client.api.timeout = Duration::from_millis(200);
     api.hang(2);
     let chunk = &chunks("**a**")[0];
     let to = address(Some("om_1"), false);

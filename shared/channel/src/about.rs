@@ -1,0 +1,44 @@
+//! Facts about a channel: [`About`].
+
+use std::time::Duration;
+
+use annals_core::record::Channel;
+use annals_core::settings::Setting;
+
+use crate::rate_limit::RateLimit;
+use crate::setup::SetupCommand;
+
+/// Facts about a channel, which do not depend on its settings.
+#[derive(Debug)]
+pub struct About {
+    /// The channel.
+    pub channel: Channel,
+    /// Path of the webhook, such as `/telegram`.
+    pub path: &'static str,
+    /// Settings by which the webhook tells the platform's calls from forged ones.
+    pub proofs: &'static [&'static str],
+    /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
+    /// nothing.
+    pub unverified: &'static str,
+    /// Reason that is stored if the bot cannot write to a chat any more.
+    pub left: &'static str,
+    /// Secret that replaces [`About::proofs`] if nothing is set. Everybody knows it.
+    pub development_secret: &'static str,
+    /// Setting with the address of the platform's API.
+    pub api_base: Setting,
+    /// Rate limit of the bot over all chats.
+    pub bot_rate_limit: RateLimit,
+    /// Rate limit of a chat: see [`Platform::rate_limit`](crate::platform::Platform::rate_limit).
+    pub chat_rate_limit: RateLimit,
+    /// Longest wait for a rate limit while the platform waits for the webhook's response.
+    pub webhook_patience: Duration,
+    /// The command `setup`.
+    pub setup: SetupCommand,
+}
+
+impl About {
+    /// Returns the platform's name, such as `Telegram`.
+    pub fn platform(&self) -> &'static str {
+        self.channel.title()
+    }
+}

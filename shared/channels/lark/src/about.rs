@@ -1,0 +1,29 @@
+//! Facts about Lark's channel: [`ABOUT`].
+
+use std::time::Duration;
+
+use annals_channel::about::About;
+use annals_core::record::Channel;
+
+use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT};
+use crate::settings::{API_BASE, ENCRYPT_KEY, VERIFICATION_TOKEN};
+use crate::setup;
+
+/// Token of `/lark`'s events if no platform is set up.
+pub const DEV_TOKEN: &str = "dev-lark-token";
+
+/// Facts about Lark's channel.
+pub static ABOUT: About = About {
+    channel: Channel::Lark,
+    path: "/lark",
+    proofs: &[VERIFICATION_TOKEN, ENCRYPT_KEY],
+    unverified: "the call is not signed, encrypted or marked as Lark's calls are",
+    left: "the bot was removed, or the group is gone",
+    development_secret: DEV_TOKEN,
+    api_base: API_BASE,
+    bot_rate_limit: APP_RATE_LIMIT,
+    chat_rate_limit: CHAT_RATE_LIMIT,
+    // Lark waits three seconds for the response.
+    webhook_patience: Duration::from_secs(1),
+    setup: setup::COMMAND,
+};

@@ -1,0 +1,28 @@
+//! Facts about Telegram's channel: [`ABOUT`].
+
+use std::time::Duration;
+
+use annals_channel::about::About;
+use annals_core::record::Channel;
+
+use crate::client::{BOT_RATE_LIMIT, PRIVATE_RATE_LIMIT};
+use crate::settings::{API_BASE, SECRET};
+use crate::setup;
+
+/// Secret header of `/telegram` if no platform is set up.
+pub const DEV_SECRET: &str = "dev-telegram-secret";
+
+/// Facts about Telegram's channel.
+pub static ABOUT: About = About {
+    channel: Channel::Telegram,
+    path: "/telegram",
+    proofs: &[SECRET],
+    unverified: "X-Telegram-Bot-Api-Secret-Token is missing or wrong",
+    left: "the bot was blocked or removed",
+    development_secret: DEV_SECRET,
+    api_base: API_BASE,
+    bot_rate_limit: BOT_RATE_LIMIT,
+    chat_rate_limit: PRIVATE_RATE_LIMIT,
+    webhook_patience: Duration::from_secs(5),
+    setup: setup::COMMAND,
+};
