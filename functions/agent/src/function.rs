@@ -72,10 +72,6 @@ pub struct QueueConfig {
 
 impl QueueConfig {
     /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// A setting is missing or malformed.
     pub fn from_env(env: Env<'_>, clock: &Clock) -> Result<Self, FunctionError> {
         let delivery = DeliveryConfig::from_env(env)?;
         Ok(Self {
