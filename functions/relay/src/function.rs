@@ -23,7 +23,6 @@ const MARGIN: Duration = Duration::from_secs(20);
 /// Time between two reports of a container's counters.
 const REPORT_EVERY: Duration = Duration::from_mins(1);
 
-/// Settings of the relay.
 pub struct Config {
     discord: DiscordConfig,
     channel: ChannelConfig,
@@ -31,10 +30,6 @@ pub struct Config {
 
 impl Config {
     /// Reads the settings.
-    ///
-    /// # Errors
-    ///
-    /// A setting is missing or malformed.
     pub fn from_env(env: Env<'_>, _: &Clock) -> Result<Self, FunctionError> {
         let discord = DiscordConfig::from_env(env)?;
         let discord = discord.ok_or_else(|| ConfigError::new("DISCORD_APPLICATION_ID", "is not set"))?;

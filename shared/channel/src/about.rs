@@ -11,7 +11,6 @@ use crate::setup::SetupCommand;
 /// Facts about a channel, which do not depend on its settings.
 #[derive(Debug)]
 pub struct About {
-    /// The channel.
     pub channel: Channel,
     /// Path of the webhook, such as `/telegram`.
     pub path: &'static str,
@@ -32,7 +31,6 @@ pub struct About {
     pub chat_rate_limit: RateLimit,
     /// Longest wait for a rate limit while the platform waits for the webhook's response.
     pub webhook_patience: Duration,
-    /// The command `setup`.
     pub setup: SetupCommand,
 }
 

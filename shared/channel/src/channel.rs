@@ -16,20 +16,13 @@ use crate::webhook::Webhook;
 
 /// A channel, as its crate defines it.
 pub trait ChannelDefinition: Debug + Send + Sync + 'static {
-    /// Its settings.
     type Config: Clone + Debug + Send + Sync + 'static;
 
-    /// Its webhook.
     type Webhook: Webhook;
 
-    /// Its client.
     type Client: Platform + Clone + 'static;
 
     /// Reads its settings. Returns `None` if nothing is set.
-    ///
-    /// # Errors
-    ///
-    /// Fails if only a part is set, or a value is malformed.
     fn config(env: Env<'_>) -> Result<Option<Self::Config>, ConfigError>;
 
     /// Returns the settings of a program in which nothing is set. `secret` is the [development
@@ -37,10 +30,6 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     fn development(secret: &SecretString) -> Vec<(&'static str, SecretString)>;
 
     /// Creates its client. `settings` are `None` in a process that does not answer messages.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a setting cannot be used.
     fn client(
         config: &Self::Config,
         settings: Option<&Settings>,
@@ -97,10 +86,6 @@ impl<C: Platform + Clone + 'static> Clients<C> {
 }
 
 /// Creates the client of `D` that sends replies; `None` if the channel is not set up.
-///
-/// # Errors
-///
-/// A setting is missing or malformed.
 pub fn platform<D: ChannelDefinition>(
     env: Env<'_>,
     delivery: &DeliveryConfig,
@@ -132,7 +117,6 @@ pub fn webhook<D: ChannelDefinition>(
 pub struct Example {
     /// The headers that prove that the call is the platform's: secrets, variables that have them, or signatures.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
     pub body: Value,
 }
 
@@ -143,7 +127,6 @@ pub enum Replayed {
     Call {
         /// Headers that prove that the call is the platform's.
         headers: Vec<(&'static str, String)>,
-        /// The body.
         body: Vec<u8>,
     },
     /// The reason why it cannot be delivered.

@@ -29,9 +29,7 @@ const MAX_DESCRIPTION_CHARS: usize = 200;
 pub struct Api {
     platform: &'static str,
     http: Connection,
-    /// The address.
     pub base: Url,
-    /// The time.
     pub clock: Clock,
     /// Longest time of a request.
     pub timeout: Duration,
@@ -42,15 +40,11 @@ pub struct Api {
 /// An answer to a request, before its body is parsed.
 #[derive(Debug)]
 pub struct Answer {
-    /// The platform.
     pub platform: &'static str,
     /// The name of the request.
     pub method: &'static str,
-    /// The HTTP status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -192,10 +186,7 @@ pub fn described(text: &str, secrets: &[&str]) -> String {
 pub enum CallError {
     /// The bot may not write to this chat. It lasts until a person changes that.
     #[error("{reason}")]
-    Blocked {
-        /// The platform's reason.
-        reason: String,
-    },
+    Blocked { reason: String },
     /// The chat has a new id. Send there instead.
     #[error("the group has become chat {chat_id}")]
     Moved {
@@ -207,7 +198,6 @@ pub enum CallError {
     /// A rate limit, and the wait is longer than the rest of the call's patience.
     #[error("{platform}'s rate limit is exceeded{}", told(*retry_after))]
     RateLimited {
-        /// The platform.
         platform: &'static str,
         /// Counted from the time of the answer, if the platform tells it.
         retry_after: Option<Duration>,
@@ -215,7 +205,6 @@ pub enum CallError {
     /// Another token of the app may be accepted.
     #[error("{reason}")]
     Token {
-        /// The platform's code.
         code: i64,
         /// The request, and the platform's reason.
         reason: String,
@@ -223,7 +212,6 @@ pub enum CallError {
     /// Any other refusal: the same request would be refused again.
     #[error("{reason}")]
     Refused {
-        /// The HTTP status.
         status: u16,
         /// The platform's code, or 0.
         code: i64,
@@ -234,17 +222,14 @@ pub enum CallError {
     /// may have been delivered.
     #[error("{platform} did not answer {method}")]
     Unavailable {
-        /// The platform.
         platform: &'static str,
         /// The name of the request.
         method: &'static str,
-        /// The cause.
         source: Outage,
     },
     /// A success whose body cannot be parsed. The message may have been delivered.
     #[error("{platform}'s answer to {method} cannot be parsed")]
     Unreadable {
-        /// The platform.
         platform: &'static str,
         /// The name of the request.
         method: &'static str,

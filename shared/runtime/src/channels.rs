@@ -30,10 +30,6 @@ use crate::webhook;
 macro_rules! channels {
     ($($channel:ty,)*) => {
         /// Returns the clients of all platforms that are set up, for sending replies.
-        ///
-        /// # Errors
-        ///
-        /// A setting is missing or malformed.
         pub fn platforms(
             env: Env<'_>,
             delivery: &DeliveryConfig,
@@ -62,7 +58,6 @@ const CHECK_PATIENCE: Duration = Duration::from_secs(10);
 /// A channel whose settings have not been read.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// Facts about it.
     pub about: &'static About,
     /// Reads its settings.
     pub from_env: fn(Env<'_>) -> Result<Arc<dyn ServedChannel>, ConfigError>,
@@ -85,10 +80,8 @@ impl Entry {
 ///
 /// `key` is the key of the data directory. If it is in use, it replaces each development secret.
 pub trait ServedChannel: Debug + Send + Sync {
-    /// Returns facts about it.
     fn names(&self) -> &'static About;
 
-    /// Returns true if the channel is set up.
     fn is_set_up(&self) -> bool;
 
     /// Returns its secret settings, for functions that run beside the local program.
@@ -116,8 +109,11 @@ pub trait ServedChannel: Debug + Send + Sync {
         settings: &Settings,
         delivery: &DeliveryConfig,
         clock: &Clock,
-    ) -> Result<(Option<Clients<Arc<dyn Platform>>>, Route), Failure>;
+    ) -> Result<Served, Failure>;
 }
+
+/// The clients of a channel, if it is set up, and the route of its webhook.
+pub type Served = (Option<Clients<Arc<dyn Platform>>>, Route);
 
 /// Creates the route of a webhook, which appends and enqueues by the ingress, and confirms commands by the deliverer.
 pub type Route = Box<dyn FnOnce(Ingress, Deliverer, Clock) -> Router + Send>;
@@ -218,7 +214,7 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
         settings: &Settings,
         delivery: &DeliveryConfig,
         clock: &Clock,
-    ) -> Result<(Option<Clients<Arc<dyn Platform>>>, Route), Failure> {
+    ) -> Result<Served, Failure> {
         let client = self.config.as_ref().map(|config| D::client(config, Some(settings), clock));
         let clients = client.transpose()?.map(|client| Clients::of(client, Some(delivery)));
         let client = clients.as_ref().map(|clients| clients.webhook.clone());

@@ -46,11 +46,9 @@ pub struct Settings(Lookup);
 /// Reason why a secret could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Unread {
-    /// It does not exist.
     Missing,
     /// The function may not read or decrypt it.
     Denied,
-    /// It is binary.
     Binary,
     /// Any other error: its code, or the failure of the request. Never the body of the answer, which may contain the
     /// secret.

@@ -32,7 +32,6 @@ pub(super) struct Code {
     pub(super) close: String,
 }
 
-/// A table.
 pub(super) struct Table<'a> {
     pub(super) start: usize,
     pub(super) end: usize,

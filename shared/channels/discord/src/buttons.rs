@@ -35,7 +35,6 @@ pub type Incoming = annals_channel::webhook::Incoming<Pressed>;
 pub struct Pressed {
     /// Its components without the row of this request.
     pub left: Value,
-    /// Its text.
     pub content: String,
 }
 

@@ -101,7 +101,6 @@ impl Client {
         self.bot_token.is_some()
     }
 
-    /// Returns the application.
     pub(crate) fn application_id(&self) -> &str {
         &self.application_id
     }

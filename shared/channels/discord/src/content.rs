@@ -10,10 +10,8 @@ use annals_channel::json::JsonView;
 use annals_core::message::Part;
 use serde_json::{Map, Value};
 
-/// The parts of a message.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// Texts and files.
     pub(super) parts: Vec<Part>,
     /// True for a service message, which nobody said.
     pub(super) is_event: bool,

@@ -36,7 +36,6 @@ pub(super) struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Returns the window of an interaction.
     pub(super) fn of_interaction(call: JsonView<'a>) -> Result<Self, ParseError> {
         let channel = call.object("channel");
         let guild_id = call.id("guild_id").or_else(|| call.object("guild")?.id("id"));
@@ -87,7 +86,6 @@ impl<'a> Window<'a> {
         })
     }
 
-    /// Returns the type of the chat.
     pub(super) fn chat_type(self) -> ChatType {
         if self.is_direct { ChatType::Private } else { ChatType::Group }
     }

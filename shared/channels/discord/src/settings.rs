@@ -7,7 +7,6 @@ use secrecy::SecretString;
 use crate::bot::Bot;
 use crate::verify::{KEY_BYTES, public_key};
 
-/// Settings of Discord.
 pub const SETTINGS: [Setting; 4] = [
     Setting::optional(
         APPLICATION_ID,
@@ -29,27 +28,17 @@ pub(crate) const BOT_TOKEN: &str = "DISCORD_BOT_TOKEN";
 pub(crate) const API_BASE: Setting =
     Setting::new("DISCORD_API_BASE", "https://discord.com/api/v10", "an `http` or `https` URL");
 
-/// Secrets and settings of Discord.
 #[derive(Clone, Debug)]
 pub struct DiscordConfig {
-    /// `DISCORD_APPLICATION_ID`
     pub application_id: String,
-    /// `DISCORD_PUBLIC_KEY`
     pub public_key: [u8; KEY_BYTES],
-    /// `DISCORD_BOT_TOKEN`
     pub bot_token: Option<SecretString>,
-    /// `DISCORD_API_BASE`
     pub api_base: String,
-    /// The application's bot.
     pub bot: Bot,
 }
 
 impl DiscordConfig {
     /// Reads the settings. The bot token is optional. Returns `None` if nothing is set.
-    ///
-    /// # Errors
-    ///
-    /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
         let Some([application_id, key]) = all_or_none(env, [APPLICATION_ID, PUBLIC_KEY], &[BOT_TOKEN])?
         else {

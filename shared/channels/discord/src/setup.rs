@@ -17,7 +17,6 @@ use crate::client::{Application, Client};
 use crate::commands::commands;
 use crate::settings::{APPLICATION_ID, BOT_TOKEN, DiscordConfig, PUBLIC_KEY};
 
-/// The command.
 pub(super) const COMMAND: SetupCommand = SetupCommand {
     about: "Register the commands of the application of `DISCORD_BOT_TOKEN`, and set its addresses",
     url: "Address for interactions and webhook events: https://…/discord",

@@ -12,7 +12,6 @@ use crate::setup;
 /// Token of `/lark`'s events if no platform is set up.
 pub const DEV_TOKEN: &str = "dev-lark-token";
 
-/// Facts about Lark's channel.
 pub static ABOUT: About = About {
     channel: Channel::Lark,
     path: "/lark",

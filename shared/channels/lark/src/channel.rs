@@ -19,7 +19,6 @@ use crate::{doctor, setup};
 /// Id and secret of the app for a function that runs beside the program, if Lark is not set up.
 pub const DEV_APP: (&str, &str) = ("cli_development", "development");
 
-/// Lark.
 #[derive(Debug)]
 pub struct Lark;
 

@@ -95,7 +95,6 @@ struct Call<'a> {
 pub struct BotInfo {
     /// The bot's `open_id`, with which the app's events mention it.
     pub open_id: String,
-    /// The app's name.
     #[serde(rename = "app_name", default)]
     pub name: String,
 }

@@ -19,7 +19,6 @@ use super::piece::{File, Piece, bracketed};
 use super::readable;
 use super::rich_text;
 
-/// The parts of a message.
 #[derive(Debug)]
 pub(super) struct Content {
     /// Texts and files; never empty.
@@ -31,7 +30,6 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Returns the content of `message`.
     pub(super) fn of(message: &Message<'_>) -> Self {
         let pieces = pieces(message);
         let said = match &pieces[..] {

@@ -7,7 +7,6 @@ use annals_io::errors::chain;
 use crate::client::{BotInfo, CallError, Client};
 use crate::settings::LarkConfig;
 
-/// Checks the app.
 pub(super) async fn check(config: &LarkConfig, client: &Client) -> Vec<Finding> {
     let app = match client.bot_info().await {
         Ok(BotInfo { name, open_id }) => {

@@ -37,9 +37,7 @@ pub(super) const RECEIVED_V1: &str = "message";
 /// Envelope of an event, of either schema.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Envelope<'a> {
-    /// Type of the event.
     pub(super) kind: &'a str,
-    /// The event itself.
     pub(super) event: JsonView<'a>,
     /// Time of the first delivery.
     pub(super) at: Option<Timestamp>,
@@ -73,7 +71,6 @@ pub(super) struct Message<'a> {
     pub(super) id: MessageId,
     pub(super) chat_id: &'a str,
     pub(super) is_p2p: bool,
-    /// The thread of the message.
     pub(super) thread_id: Option<&'a str>,
     pub(super) root_id: Option<&'a str>,
     pub(super) parent_id: Option<&'a str>,
@@ -92,14 +89,12 @@ pub(super) struct Message<'a> {
     pub(super) bare_text: Option<&'a str>,
 }
 
-/// Content of a message.
 #[derive(Debug, PartialEq)]
 pub(super) enum Body {
     /// A JSON object, as expected.
     Object(Map<String, Value>),
     /// A string that is not a JSON object.
     Raw(String),
-    /// No content.
     Empty,
 }
 

@@ -4,7 +4,6 @@ use annals_core::message::Part;
 use annals_core::sort_key::MessageId;
 use serde_json::{Map, Value};
 
-/// A piece of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// Text, with the keys of its mentions.

@@ -101,7 +101,6 @@ impl Chunk {
 }
 
 impl Content {
-    /// Returns `msg_type`.
     pub fn msg_type(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",

@@ -15,7 +15,6 @@ use crate::client::{CallError, Client};
 use crate::settings::{APP_ID, APP_SECRET, ENCRYPT_KEY, LarkConfig, VERIFICATION_TOKEN};
 use crate::verify::encrypt;
 
-/// The command.
 pub(super) const COMMAND: SetupCommand = SetupCommand {
     about: "Check the app of `LARK_APP_ID`, and print the steps in Lark's console",
     url: "Address for events: https://…/lark",

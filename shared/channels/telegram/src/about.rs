@@ -12,7 +12,6 @@ use crate::setup;
 /// Secret header of `/telegram` if no platform is set up.
 pub const DEV_SECRET: &str = "dev-telegram-secret";
 
-/// Facts about Telegram's channel.
 pub static ABOUT: About = About {
     channel: Channel::Telegram,
     path: "/telegram",

@@ -18,7 +18,6 @@ use crate::{doctor, setup};
 /// Bot token for a function that runs beside the program, if Telegram is not set up. Telegram refuses it.
 const DEV_TOKEN: &str = "1:development";
 
-/// Telegram.
 #[derive(Debug)]
 pub struct Telegram;
 

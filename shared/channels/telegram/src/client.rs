@@ -58,9 +58,7 @@ use annals_io::clock::Clock;
 ///
 /// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, also for the next two.
 pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(30, Duration::from_secs(1));
-/// Rate limit of a private chat.
 pub const PRIVATE_RATE_LIMIT: RateLimit = RateLimit::within(1, Duration::from_secs(1));
-/// Rate limit of a group.
 pub const GROUP_RATE_LIMIT: RateLimit = RateLimit::within(20, Duration::from_mins(1));
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 

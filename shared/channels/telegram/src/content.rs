@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 use super::readable::{self, person_name, rich_text};
 use super::service;
 
-/// The parts of a message.
 #[derive(Debug)]
 pub(super) struct Content {
     /// Texts and files. Never empty if made by [`Content::of`].

@@ -4,7 +4,6 @@ use annals_channel::settings::all_or_none;
 use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 
-/// Settings of Telegram.
 pub const SETTINGS: [Setting; 3] = [
     Setting::optional(
         TOKEN,
@@ -22,25 +21,17 @@ pub(crate) const SECRET_HEADER: &str = "X-Telegram-Bot-Api-Secret-Token";
 pub(crate) const API_BASE: Setting =
     Setting::new("TELEGRAM_API_BASE", "https://api.telegram.org", "an `http` or `https` URL");
 
-/// Secrets and settings of Telegram.
 #[derive(Clone, Debug)]
 pub struct TelegramConfig {
-    /// `TELEGRAM_BOT_TOKEN`
     pub token: SecretString,
     /// Id of the bot: the number at the start of its token.
     pub bot_id: i64,
-    /// `TELEGRAM_WEBHOOK_SECRET`
     pub secret: SecretString,
-    /// `TELEGRAM_API_BASE`
     pub api_base: String,
 }
 
 impl TelegramConfig {
     /// Reads the settings. Returns `None` if nothing is set.
-    ///
-    /// # Errors
-    ///
-    /// Fails if only a part is set, or a value is malformed.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
         let Some([token, secret]) = all_or_none(env, [TOKEN, SECRET], &[])? else { return Ok(None) };
         let bot_id = token

@@ -20,7 +20,6 @@ use crate::allowed_updates;
 use crate::client::Client;
 use crate::settings::{SECRET, SECRET_HEADER, TOKEN, TelegramConfig};
 
-/// The command.
 pub(super) const COMMAND: SetupCommand = SetupCommand {
     about: "Set the webhook and the menu of the bot of `TELEGRAM_BOT_TOKEN`",
     url: "Address for updates: https://…/telegram",

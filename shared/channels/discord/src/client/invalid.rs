@@ -53,7 +53,6 @@ impl Invalid {
         }
     }
 
-    /// Counts a response.
     pub(super) fn count(&self, status: u16, is_of_bot: bool, now: Timestamp) {
         if !matches!(status, 401 | 403 | 429) {
             return;

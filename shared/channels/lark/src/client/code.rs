@@ -10,17 +10,14 @@
 pub(super) enum Meaning {
     /// The tenant access token is missing, expired or invalid.
     Token,
-    /// A rate limit.
     TooFast,
     /// An error on Lark's side, or the same message is being sent at the moment.
     Trouble,
     /// The bot may not write to this chat at all.
     Blocked,
-    /// This request was refused.
     Refused,
 }
 
-/// Returns the meaning of `code`.
 pub(super) fn meaning(code: i64) -> Meaning {
     match code {
         // In order: token missing; expired or invalid; of an app, a tenant, a user; malformed.
