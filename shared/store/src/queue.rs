@@ -89,24 +89,26 @@ impl Sqs {
             .await;
         sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
     }
+
+    async fn send(&self, queued: Queued) -> Result<(), QueueError> {
+        let body =
+            serde_json::to_string(&queued).map_err(|error| QueueError { reason: error.to_string() })?;
+        let sent = self
+            .client
+            .send_message()
+            .queue_url(&self.url)
+            .message_group_id(queued.turn.chat.session_id().as_str())
+            .message_deduplication_id(deduplication_id())
+            .message_body(body)
+            .send()
+            .await;
+        sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
+    }
 }
 
 impl TurnQueue for Sqs {
     fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
-        let sending = async {
-            let queued = Queued { turn: turn.clone(), net: self.is_net };
-            let body = serde_json::to_string(&queued);
-            let sent = self
-                .client
-                .send_message()
-                .queue_url(&self.url)
-                .message_group_id(turn.chat.session_id().as_str())
-                .message_deduplication_id(deduplication_id())
-                .message_body(body.map_err(|error| QueueError { reason: error.to_string() })?)
-                .send()
-                .await;
-            sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
-        };
+        let sending = self.send(Queued { turn: turn.clone(), net: self.is_net });
         Box::pin(sending.instrument(tracing::info_span!("enqueue")))
     }
 }

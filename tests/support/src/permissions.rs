@@ -14,10 +14,10 @@ use super::template::{TEMPLATE, properties};
 
 /// The functions of the code that call AWS: file, name, action, resource. "secrets" are those that `ANNALS_SECRETS` names,
 /// "tools" is the object that `TOOLS` may name, "agents" the folders of `AGENTS_FOLDER`, "models" are Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 34] = [
+const CALLS: [(&str, &str, &str, &str); 38] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
-    ("anchored", "put_together", "dynamodb:ConditionCheckItem", "Table.Arn"),
+    ("together", "put_together", "dynamodb:ConditionCheckItem", "Table.Arn"),
     ("table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("table", "Table::get_batch", "dynamodb:BatchGetItem", "Table.Arn"),
@@ -28,8 +28,12 @@ const CALLS: [(&str, &str, &str, &str); 34] = [
     ("table", "Table::query_due", "dynamodb:Query", "Table.Arn/index/due"),
     ("table", "Table::delete_some", "dynamodb:BatchWriteItem", "Table.Arn"),
     ("table", "Table::delete_one", "dynamodb:DeleteItem", "Table.Arn"),
-    ("shelf", "Shelf::put_new", "s3:PutObject", "Bucket.Arn/segments/*"),
-    ("shelf", "Shelf::get", "s3:GetObject", "Bucket.Arn/segments/*"),
+    ("shelf", "segment_of", "s3:GetObject", "Bucket.Arn/segments/*"),
+    ("archive", "put_segment", "s3:PutObject", "Bucket.Arn/segments/*"),
+    ("archive", "put_segment", "s3:GetObject", "Bucket.Arn/segments/*"),
+    ("erase", "erase_in_segment", "s3:PutObject", "Bucket.Arn/segments/*"),
+    ("parts", "put_index", "s3:PutObject", "Bucket.Arn/segments/*"),
+    ("parts", "index_segment", "s3:GetObject", "Bucket.Arn/segments/*"),
     ("bodies", "put_body", "s3:PutObject", "Bucket.Arn/bodies/*"),
     ("bodies", "body", "s3:GetObject", "Bucket.Arn/bodies/*"),
     ("media", "keep_file", "s3:PutObject", "Bucket.Arn/media/*"),
