@@ -29,7 +29,7 @@ pub struct SetupCommand {
     pub url: &'static str,
     /// Meaning of `--secret`.
     pub secret: &'static str,
-    /// Settings that a secret of Secrets Manager must have before the command is run.
+    /// Settings that a secret of Secrets Manager must have before the command is run. At least one.
     pub needed: &'static [&'static str],
     /// Settings that are read from the environment or from that secret.
     pub held: &'static [&'static str],

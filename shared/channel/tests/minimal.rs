@@ -1,5 +1,5 @@
-//! A channel with no more than each must have: texts of single people in, texts out. A new channel begins as a copy of it, with
-//! a file for each part: `docs/adding-a-channel.md`.
+//! The smallest channel that keeps the rules of `docs/adding-a-channel.md`: texts of single people in, texts out. A new channel
+//! begins as a copy of it, with a file for each part.
 //!
 //! ```text
 //! POST /pager                        X-Pager-Secret: …     {"id": "17", "from": "ada", "at": 1764057600, "text": "hello"}
@@ -163,19 +163,27 @@ fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming<()>>, ReadEr
 fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming<()>, ParseError> {
     let user_id = event.id("from").ok_or("the message has no sender")?;
     let id = event.id("id").and_then(|id| MessageId::new(id).ok()).ok_or("the message has no id")?;
-    let text = event.text("text").ok_or("the message has no text")?;
+    let text = match event.text("text") {
+        Some(text) => text.to_owned(),
+        // Without text it is stored too, as a line that says what it has.
+        None => {
+            let names =
+                event.fields().map(|(name, _)| name).filter(|name| !["id", "from", "at"].contains(name));
+            format!("[unsupported message: {}]", names.collect::<Vec<_>>().join(", "))
+        }
+    };
     let chat = match settings.direct(ABOUT.channel, user_id)? {
         Some(direct) => direct,
-        // The window's own key: a `Place` of its own.
+        // A real channel has a `Place` of its own here: this key is that of another channel's person with the same id.
         None => ChatKey::direct(&settings.agent_id, user_id)?,
     };
     let (chat_id, user_id) = (user_id.to_owned(), user_id.to_owned());
     let origin = Origin { chat, channel: ABOUT.channel, chat_id, user_id };
     let metadata = FromPlatform { chat_type: Some(ChatType::Private), ..FromPlatform::default() };
     let draft = Draft::new(origin, id, event.time("at").unwrap_or(Timestamp::MIN))
-        .with_parts(vec![Part::text(text)])
+        .with_parts(vec![Part::text(&text)])
         .with_metadata(Metadata::from(metadata));
-    Ok(match Command::parse(text, None) {
+    Ok(match Command::parse(&text, None) {
         Some(command) => Incoming::command(command, draft),
         None => Incoming::message(draft.asking(true)),
     })
@@ -192,7 +200,8 @@ struct Client {
 }
 
 impl Client {
-    /// Makes a request, which may be repeated: it has a key.
+    /// Makes a request. It may be repeated, as `true` says, since the platform knows a repeated message by `key`. Without such a key,
+    /// that would send a message twice.
     async fn call(&self, method: &'static str, body: &Value) -> Result<Answer, CallError> {
         let mut budget = self.api.budget();
         self.api.wait_for_slot(&mut budget).await?;
@@ -262,6 +271,9 @@ async fn a_message_is_verified_and_read() {
     let draft = draft_of(&events.incoming[0]).unwrap();
     check_sound(draft);
     assert_eq!((shown(draft).as_str(), draft.asks, draft.message_id.as_str()), ("hello", true, "17"));
+    let picture = json!({"id": "18", "from": "ada", "at": 1_764_057_601, "picture": "https://…"});
+    let events = webhook.read(picture).await.unwrap();
+    assert_eq!(shown(draft_of(&events.incoming[0]).unwrap()), "[unsupported message: picture]");
     for event in [json!([]), json!({}), json!({"from": "ada", "text": "x", "id": 5})] {
         survives(&event, |event| parse(event, &settings()));
     }

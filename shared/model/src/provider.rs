@@ -1,5 +1,5 @@
-//! The interface that each provider's API implements: [`Provider`]. A new one is a file with its implementation and a line in
-//! `PROVIDERS` of `choice.rs`. An implementation is pure: no client, no clock, no retries.
+//! The interface that each provider's API implements: [`Provider`]. `docs/adding-a-provider.md` has what a
+//! new one takes. An implementation is pure: no client, no clock, no retries.
 //!
 //! - **Request.** A [`Conversation`] has system part, turns of blocks (text, image, call, result, thought), tools and limits,
 //!   as the strictest provider wants them. `must_answer` means that no call is possible: no tools, `tool_choice: none`, or

@@ -16,8 +16,8 @@ use crate::problem::Problem;
 use crate::request_body::{BodyError, BodyReader};
 use crate::telemetry;
 
-/// Returns the route of the webhook: verify, read, append, enqueue, and only then 200. Any failure after the verification
-/// is a 503, which makes the platform deliver the event again.
+/// Returns the route of the webhook: verify, read, append, enqueue, and only then 200. If a verified event cannot be stored or
+/// queued, the answer is 503, which makes the platform deliver the event again.
 pub fn router<W: Webhook>(receiver: Receiver<W>) -> Router {
     Router::new()
         .route(W::ABOUT.path, post(webhook::<W>).fallback(async || Problem::method_not_allowed()))

@@ -33,7 +33,7 @@ const SEGMENTS_AT_ONCE: usize = 16;
 const RECORDS_AT_ONCE: usize = 500;
 
 /// Maximum number of such requests.
-const MAX_REQUESTS: usize = 20;
+const MAX_READS: usize = 20;
 
 /// Maximum size of the text of one message that is indexed, in bytes.
 const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -56,7 +56,7 @@ impl History {
         let indexed: Vec<Option<Arc<Indexed>>> = indexed.try_collect().await?;
         is_partial |= indexed.iter().any(Option::is_none);
         let mut parts = Vec::new();
-        let mut requests = MAX_REQUESTS;
+        let mut requests = MAX_READS;
         for (name, _) in names.iter().rev() {
             let of_name = infos.iter().zip(&indexed).filter(|(info, _)| info.chat == *name);
             let archived_to = infos.iter().filter(|info| info.chat == *name).map(|info| &info.to).max();
