@@ -260,7 +260,9 @@ impl Api {
             StatusCode::UNAUTHORIZED => format!(
                 "{base} does not accept the key (401): {key} must be the secret of one of its HTTP_API_KEYS"
             ),
-            StatusCode::FORBIDDEN => format!("{key} may not do this at {base} (403): {said}"),
+            StatusCode::FORBIDDEN if base.starts_with("http") => {
+                format!("{key} may not do this at {base} (403): {said}")
+            }
             _ if problem.is_none() => format!("{} ({})", self.not_annals(), status.as_u16()),
             _ if base.starts_with("http") => format!("{base}: {said} ({})", status.as_u16()),
             _ => said,

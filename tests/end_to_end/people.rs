@@ -409,3 +409,23 @@ async fn a_link_joins_two_conversations_and_memories_and_can_be_undone() {
     assert!(app.lines(ADA).await.contains(&"1200 user: My cat is Tom".to_owned()));
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_message_of_a_browser_that_comes_again_after_a_link_meets_its_own_record() {
+    let app = by_person().start().await;
+    let said = json!({"id": "w1", "role": "user", "parts": [{"type": "text", "text": "hello"}]});
+    let body = json!({"id": "r1", "messages": [said], "userId": "telegram-42", "scope": "user"});
+    let say = async || {
+        let streamed = app.request(Method::POST, "/api/chat").bearer_auth(OPS_KEY).json(&body).send();
+        let streamed = app.as_time_passes(async { streamed.await.unwrap().text().await.unwrap() }).await;
+        assert!(streamed.contains("You said: hello"), "{streamed}");
+    };
+    say().await;
+    link_telegram(&app, 100).await;
+    let stored = async || (app.lines(TELEGRAM).await, app.lines(ADA).await, app.model().count());
+    let before = stored().await;
+    say().await;
+    app.idle_as_time_passes().await;
+    assert_eq!(stored().await, before);
+    app.finish().await;
+}

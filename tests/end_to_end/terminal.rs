@@ -357,7 +357,7 @@ async fn a_call_that_needs_approval_is_asked_about_and_the_reply_continues() {
     let mut screen = on_screen(annals(app.data_dir(), &["chat"]));
     let talk = spawn_blocking(move || {
         screen.exp_string("Through the program that serves").unwrap();
-        assert!(pay_back(&mut screen).contains("Approved: shop_refund."));
+        assert!(pay_back(&mut screen).contains("· shop_refund {"));
         quit(&mut screen);
     });
     app.as_time_passes(async { talk.await.unwrap() }).await;

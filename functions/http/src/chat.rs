@@ -25,7 +25,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::language::Language;
-use annals_core::message::Part;
+use annals_core::message::{Part, Role};
 use annals_core::record::Channel;
 use annals_core::sort_key::MessageId;
 use annals_core::texts::Texts;
@@ -89,7 +89,9 @@ pub(crate) async fn say(
     let request = Submission::parse(&read)?;
     let own = caller.room(&request.id)?;
     let user_id = UserId::or_name(request.user_id.clone(), &caller);
-    let room = http.room(&caller, own, request.scope, &user_id).await?;
+    // A message that comes again goes to the chat that has it, even if a link has taken effect meanwhile.
+    let id = (request.last.role == Role::User).then(|| MessageId::new(&request.last.id).ok()).flatten();
+    let room = http.room(&caller, own, request.scope, &user_id, id.as_ref()).await?;
     let chat = room.chat.clone();
     // Before the append, so that no part of the reply is missed.
     let listener = http.web.live.listen(&chat);
@@ -118,7 +120,7 @@ pub(crate) async fn resume(
     Query(query): Query<ScopeQuery>,
 ) -> Result<Response, Failure> {
     let user_id = UserId::or_name(query.user_id()?, &caller);
-    let chat = http.room(&caller, chat, query.scope(), &user_id).await?.chat;
+    let chat = http.room(&caller, chat, query.scope(), &user_id, None).await?.chat;
     let listener = http.web.live.listen(&chat);
     let Some(awaited) = http.awaited(&chat).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let encoder = ChunkEncoder::new("", &[]).with_admin(caller.admin).with_texts(http.texts(&caller));
@@ -152,7 +154,7 @@ pub(crate) async fn stop(
         Some(UserId(user_id)) => user_id,
         None => UserId::or_name(query.user_id()?, &caller),
     };
-    let room = http.room(&caller, chat, query.scope(), &user_id).await?;
+    let room = http.room(&caller, chat, query.scope(), &user_id, None).await?;
     let (chat, ingress) = (room.chat.clone(), http.ingress_of(&room));
     let (_, read) = http.read_context(&chat).await?;
     let now = http.now_after(&read);
@@ -227,13 +229,14 @@ impl Http {
     }
 
     /// Returns the chat of the room `own`: itself, or if it asks for that under `DM_SCOPE=user`, or at the terminal, the
-    /// direct chat of `user_id`.
+    /// direct chat of `user_id`, or an earlier one that has the message `id`.
     async fn room(
         &self,
         caller: &Caller,
         own: ChatKey,
         scope: Scope,
         user_id: &str,
+        id: Option<&MessageId>,
     ) -> Result<Room, Failure> {
         let (channel, is_own) =
             (self.web.channel, scope == Scope::Room || self.ingress.dm_scope() == DmScope::Chat);
@@ -243,7 +246,7 @@ impl Http {
         }
         let identity = self.identity(caller, user_id)?;
         let said = caller.said(channel);
-        let direct = self.ingress.direct_chat(&identity, None, self.clock.now(), &said).await?;
+        let direct = self.ingress.direct_chat(&identity, id, self.clock.now(), &said).await?;
         telemetry::about(&direct.chat);
         Ok(Room { chat: direct.chat, direct: Some((identity, direct.person)) })
     }

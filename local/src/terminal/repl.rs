@@ -41,12 +41,6 @@ struct Talk {
     ctrl_c: CtrlC,
 }
 
-/// A reply with the answer to a request for approval in it, and what the person is told.
-struct Answered {
-    reply: UiMessage,
-    told: String,
-}
-
 /// Runs a conversation until the person leaves.
 pub(super) async fn talk(
     session: Session,
@@ -131,7 +125,7 @@ impl Talk {
     async fn say_once(
         &mut self,
         line: &str,
-        answered: Option<&Answered>,
+        answered: Option<&UiMessage>,
     ) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
         let _echo_off = EchoOff::begin();
@@ -143,21 +137,18 @@ impl Talk {
                 Some(Command::Compact) => TerminalText::SummingUp,
                 _ => TerminalText::Waiting,
             });
-            let said = match self.session.room.say(&id, line, answered.map(|answered| &answered.reply)).await
-            {
-                Ok(events) => {
-                    if let Some(answered) = answered {
-                        self.screen.note(&answered.told)?;
-                        self.screen.wait(TerminalText::Waiting);
-                    }
-                    self.follow(events).await
-                }
+            let said = match self.session.room.say(&id, line, answered).await {
+                Ok(events) => self.follow(events).await,
                 Err(error) => Err(error),
             };
             match said {
                 Ok(reply) => return Ok(Some(reply)),
                 Err(error) if is_of_terminal(&error) => return Err(error),
-                Err(error) if attempts == ATTEMPTS || is_refused(&error) => {
+                Err(error) if is_refused(&error) => {
+                    self.screen.note(&format!("{error:#}"))?;
+                    return Ok(None);
+                }
+                Err(error) if attempts == ATTEMPTS => {
                     let later = self.style.says(TerminalText::AnsweredLater);
                     self.screen.note(&format!("{error:#}{}{later}", self.style.texts.full_stop()))?;
                     return Ok(None);
@@ -206,7 +197,7 @@ impl Talk {
 
     /// Asks for approval of these calls of `reply`, one after the other, and sends all answers but the last, which it returns.
     /// Returns `None` if there are none, or the person leaves one open.
-    async fn ask(&mut self, mut reply: UiMessage, open: Vec<Request>) -> anyhow::Result<Option<Answered>> {
+    async fn ask(&mut self, mut reply: UiMessage, open: Vec<Request>) -> anyhow::Result<Option<UiMessage>> {
         let count = open.len();
         for (at, request) in open.into_iter().enumerate() {
             let texts = self.style.texts;
@@ -229,18 +220,16 @@ impl Talk {
                     return Ok(None);
                 }
             };
-            let (approved, approval) = match answer.to_ascii_lowercase().as_str() {
-                "y" | "yes" => (true, json!({"approved": true})),
-                "n" | "no" => (false, json!({"approved": false})),
-                _ => (false, json!({"approved": false, "reason": answer})),
+            let approval = match answer.to_ascii_lowercase().as_str() {
+                "y" | "yes" => json!({"approved": true}),
+                "n" | "no" => json!({"approved": false}),
+                _ => json!({"approved": false, "reason": answer}),
             };
             reply = with_answer(&reply, &request.id, approval)?;
-            let answered =
-                Answered { reply: reply.clone(), told: texts.verdict(&request.tool, approved, false) };
             if at + 1 == count {
-                return Ok(Some(answered));
+                return Ok(Some(reply));
             }
-            self.say_once("", Some(&answered)).await?;
+            self.say_once("", Some(&reply)).await?;
         }
         Ok(None)
     }

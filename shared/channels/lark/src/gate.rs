@@ -55,7 +55,8 @@ pub(super) fn addresses(message: &Message<'_>, bot: &Bot) -> bool {
 
 /// Returns true if the bot's `open_id` is required to decide if `message` addresses it.
 pub(super) fn needs_open_id(message: &Message<'_>) -> bool {
-    message.mentions.is_of_somebody()
+    // The bot's own messages are ignored, so they must be told from other bots'.
+    message.is_of_bot || message.mentions.is_of_somebody()
 }
 
 /// Removes mentions of the bot at the start of `text` and directly after the command.

@@ -97,6 +97,8 @@ fn the_bots_open_id_is_required_only_if_it_matters() {
     check(p2p(text("/new")), false);
     check(group(text("@_all hi")), false);
     check(group(json!({"mentions": [{"key": "@_all", "name": "所有人"}]})), false);
+    let own = json!({"sender": {"sender_id": {"open_id": "ou_annals"}, "sender_type": "bot"}, "message": p2p(text("hi"))});
+    assert!(needs_open_id(&event("im.message.receive_v1", own)));
     assert!(!needs_open_id(&event("im.message.recalled_v1", json!({}))) && !needs_open_id(&json!(5)));
     // Without the id, no mention counts as one of the bot.
     let nameless = Bot { open_id: None, ..bot() };
