@@ -277,7 +277,7 @@ impl<W: Write> Screen<W> {
         if self.calls.get(call_id).is_some_and(|known| known == state) {
             return Ok(());
         }
-        let is_new = self.calls.insert(call_id.to_owned(), state.to_owned()).is_none();
+        let before = self.calls.insert(call_id.to_owned(), state.to_owned());
         let input = || excerpt(&input.map(Value::to_string).unwrap_or_default(), MAX_INPUT_CHARS);
         match state {
             "output-error" => {
@@ -287,7 +287,10 @@ impl<W: Write> Screen<W> {
             }
             "output-denied" => self.note(&format!("· {}", self.style.texts.call_denied(name))),
             "approval-requested" => Ok(()),
-            _ if is_new || state == "approval-responded" => self.note(&format!("· {name} {}", input())),
+            // A call is shown once: when it is made, or after its approval.
+            _ if matches!(before.as_deref(), None | Some("approval-requested")) => {
+                self.note(&format!("· {name} {}", input()))
+            }
             _ => Ok(()),
         }
     }
@@ -401,6 +404,8 @@ mod tests {
             ],
             "· thinking\nI look.\n· search {\"query\":\"beans\"}\nFound.\n",
         );
+        let state = |state| Event::Parts { parts: vec![call(state)] };
+        check(&[state("approval-requested"), state("output-available")], "· search {\"query\":\"beans\"}\n");
         check(&[done(vec![call("output-denied")])], "· search was not allowed\n");
     }
 }
