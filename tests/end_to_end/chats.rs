@@ -296,8 +296,8 @@ async fn the_list_says_what_a_person_wants_to_know_of_each_chat() {
     let context = app.get(&chat_path("http:chat:app:c1", "context")).await;
     assert_eq!(http["tokens"], context["tokens"]);
     assert_ne!(http["version"], telegram["version"]);
-    let last = &telegram["lastMessage"];
-    assert_eq!([&last["text"], &last["role"]], ["You said: Is the boat there?", "assistant"]);
+    let newest = &telegram["lastMessage"];
+    assert_eq!([&newest["text"], &newest["role"]], ["You said: Is the boat there?", "assistant"]);
     assert_eq!([&telegram["speaker"], &telegram["chatType"]], ["Ada", "private"]);
     assert_eq!(telegram["pendingTurn"], Value::Null);
     app.model().resume();

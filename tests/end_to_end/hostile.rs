@@ -107,7 +107,8 @@ fn proofs(path: &str, body: &[u8]) -> Vec<(String, String)> {
 /// The head of a request to `path` with a body of `length` bytes.
 fn head(path: &str, length: usize) -> String {
     let proofs = proofs(path, b"");
-    let headers: String = proofs.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers: Vec<String> = proofs.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let headers = headers.concat();
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
     )

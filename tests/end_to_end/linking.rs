@@ -71,7 +71,7 @@ async fn say(
         ingress.receive(&draft).await?;
         return Ok(String::new());
     };
-    let confirmation = ingress.command(&command, &draft).await?.confirmation;
+    let confirmation = Box::pin(ingress.command(&command, &draft)).await?.confirmation;
     let Some(confirmation) = confirmation else { return Ok(String::new()) };
     let text = confirmation.text.clone();
     ingress.confirmed(&draft, confirmation).await?;

@@ -5,7 +5,7 @@
 //! since a turn carries no message and names no other; to hand them back too would delay answers, and use up attempts, for
 //! a message that nobody can read.
 //!
-//! An endpoint that runs its own turns queues each as well, in case that its run does not finish ([`Received::net`]). Such a
+//! An endpoint that runs its own turns queues each as well, in case that its run does not finish ([`Queued::net`]). Such a
 //! turn is put back unread the first time, since the endpoint has only just begun; after that it costs a look at the chat,
 //! and a run if anything is unanswered.
 

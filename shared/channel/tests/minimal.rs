@@ -163,14 +163,12 @@ fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming<()>>, ReadEr
 fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming<()>, ParseError> {
     let user_id = event.id("from").ok_or("the message has no sender")?;
     let id = event.id("id").and_then(|id| MessageId::new(id).ok()).ok_or("the message has no id")?;
-    let text = match event.text("text") {
-        Some(text) => text.to_owned(),
-        // Without text it is stored too, as a line that says what it has.
-        None => {
-            let names =
-                event.fields().map(|(name, _)| name).filter(|name| !["id", "from", "at"].contains(name));
-            format!("[unsupported message: {}]", names.collect::<Vec<_>>().join(", "))
-        }
+    let text = if let Some(text) = event.text("text") {
+        text.to_owned()
+    } else {
+        // It is stored too, as a line that says what it has.
+        let names = event.fields().map(|(name, _)| name).filter(|name| !["id", "from", "at"].contains(name));
+        format!("[unsupported message: {}]", names.collect::<Vec<_>>().join(", "))
     };
     let chat = match settings.direct(ABOUT.channel, user_id)? {
         Some(direct) => direct,
