@@ -71,7 +71,7 @@ async fn say(
         ingress.receive(&draft).await?;
         return Ok(String::new());
     };
-    let confirmation = Box::pin(ingress.command(&command, &draft)).await?.confirmation;
+    let confirmation = ingress.command(&command, &draft).await?.confirmation;
     let Some(confirmation) = confirmation else { return Ok(String::new()) };
     let text = confirmation.text.clone();
     ingress.confirmed(&draft, confirmation).await?;
@@ -169,8 +169,10 @@ async fn dies_anywhere(prepared: World, act: impl AsyncFn(&World, &History) -> b
 async fn a_link_is_whole_wherever_its_process_dies() {
     let world = two_people().await;
     nearly_linked(&world).await;
-    dies_anywhere(world, async |world, history| say(world, history, "ada", 14, "/link yes").await.is_ok())
-        .await;
+    dies_anywhere(world, async |world, history| {
+        Box::pin(say(world, history, "ada", 14, "/link yes")).await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -180,8 +182,10 @@ async fn a_separation_is_whole_wherever_its_process_dies() {
         settle(&world).await;
         say(&world, &world.history, "bo", 20, "Among friends").await.unwrap();
         settle(&world).await;
-        dies_anywhere(world, async |world, history| say(world, history, who, 30, "/unlink").await.is_ok())
-            .await;
+        dies_anywhere(world, async |world, history| {
+            Box::pin(say(world, history, who, 30, "/unlink")).await.is_ok()
+        })
+        .await;
     }
 }
 
