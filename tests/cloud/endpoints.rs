@@ -151,6 +151,19 @@ fn a_recorded_lark_message_is_stored_and_answered_once_however_often_it_comes() 
 
 #[test]
 #[ignore = "needs a deployed stack: just cloud"]
+fn lark_gets_its_challenge_back() {
+    beside(async |stack| {
+        let token = &stack.secrets["LARK_VERIFICATION_TOKEN"];
+        let (body, _) =
+            stack.lark_call(&json!({"type": "url_verification", "challenge": "c-1", "token": token}));
+        let answer = stack.api(Method::POST, "/lark").body(body).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.json::<Value>().await.unwrap(), json!({"challenge": "c-1"}));
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
 fn every_recorded_lark_event_is_taken() {
     beside(async |stack| {
         let events = recorded("lark");

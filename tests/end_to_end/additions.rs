@@ -261,6 +261,7 @@ async fn in_a_room_of_use_chat_each_message_has_a_reply_of_its_own() {
 /// The process dies before each request to a store in turn, and the queue delivers both turns again.
 #[tokio::test]
 async fn a_crash_at_any_request_leaves_every_message_to_one_reply() {
+    let mut number = 0;
     let requests = at_each_request(&[Plan::Before], async |faults, dead| {
         let world = World::hosted(&[]).await;
         world.model().answer_by(|body| Some(format!("To: {}", last_user_line(body))));
@@ -272,6 +273,8 @@ async fn a_crash_at_any_request_leaves_every_message_to_one_reply() {
         let second = world.hear(2, "And the peas.", true).await;
         world.model().resume();
         let is_whole = run.await.unwrap().is_ok();
+        number += 1;
+        assert_eq!(is_whole, faults.requests() < number, "{dead}");
         world.clock.advance(LEASE * 2);
         for turn in [&first, &second] {
             world.run(turn).await;

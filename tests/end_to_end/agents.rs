@@ -233,9 +233,12 @@ fn a_file_that_cannot_be_used_stops_the_program_with_its_line() {
         (profile("---\nmodle: x\n---\nHi"), "Agent.md:2: unknown key 'modle'"),
         (
             profile("---\nmodel: openai:x\n---\nHi"),
-            "Agent.md:2: the model openai:x is not one of MODEL, MODEL_",
+            "Agent.md:2: the model openai:x is not one of MODEL, MODEL_FALLBACK and MODELS",
         ),
-        (profile("---\nmodel: echo\n---\nHi"), "Agent.md:2: the model echo only repeats messages: give one"),
+        (
+            profile("---\nmodel: echo\n---\nHi"),
+            "Agent.md:2: the model echo only repeats messages: give one of MODEL",
+        ),
         (skill, "skills/a/SKILL.md:2: 'name' must be"),
     ] {
         for argument in [&[][..], &["doctor"]] {

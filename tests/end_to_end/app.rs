@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use annals_channel_lark::channel::DEV_TOKEN as DEV_LARK_TOKEN;
-use annals_channel_telegram::channel::DEV_SECRET as DEV_TELEGRAM_SECRET;
 use annals_core::record::Record;
 use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;
@@ -334,12 +332,16 @@ impl TestApp {
     }
 
     fn telegram_secret(&self) -> String {
-        if self.telegram.is_some() { TELEGRAM_SECRET.to_owned() } else { self.own_key(DEV_TELEGRAM_SECRET) }
+        if self.telegram.is_some() {
+            TELEGRAM_SECRET.to_owned()
+        } else {
+            self.own_key(annals_channel_telegram::about::ABOUT.development_secret)
+        }
     }
 
     /// Returns the token of `/lark`'s events if Lark is not set up.
     pub(crate) fn lark_token(&self) -> String {
-        self.own_key(DEV_LARK_TOKEN)
+        self.own_key(annals_channel_lark::about::ABOUT.development_secret)
     }
 
     /// Returns the data directory's key if a platform is set up, and `development` otherwise.

@@ -420,6 +420,9 @@ async fn a_repeated_request_is_one_message_and_gets_the_same_reply() {
     let m1 = user("m1", "hello");
     let (first, second) = tokio::join!(say(&app, from_ref(&m1)), say(&app, from_ref(&m1)));
     assert_eq!((told(&first), told(&second)), (told(&first), told(&first)));
+    assert_eq!(told(&say(&app, from_ref(&m1)).await), told(&first));
+    app.idle().await;
+    assert_eq!((app.history(ROOM).await.len(), app.model().count()), (2, 1));
     let m2 = user("m2", "/new and now?");
     for message in [&m2, &m2, &m1, &user("m3", "hm"), &m2] {
         say(&app, from_ref(message)).await;

@@ -338,6 +338,7 @@ async fn an_imported_message_of_the_api_is_not_stored_or_answered_again() {
     assert_eq!(again.body["duplicate"], true, "{}", again.body);
     let again = app.ask("c1", APP_KEY, &say("m1", "helo")).await;
     assert_eq!((&again.body["duplicate"], again.reply_text()), (&json!(true), "You said: helo".into()));
+    app.idle().await;
     for chat in chats {
         assert_eq!(app.history(chat).await.len(), 2, "{chat}");
     }
@@ -492,8 +493,9 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     assert!(error.contains("result.json: it is neither an export of Telegram Desktop"), "{error}");
     let old = json!({"name": "x", "type": "private_group", "id": 1, "messages": [{"id": 3, "type": "message", "text": "x"}]});
     let error = refused(history, "result.json", &old.to_string(), &options(None)).await;
-    let why = "message 3 of \"x\" (1 in its list): it has no date_unixtime: export it again with a Telegram Desktop of 2022";
-    assert!(error.contains(why), "{error}");
+    let why = "result.json: message 3 of \"x\" (1 in its list): it has no date_unixtime: export it again with a \
+               Telegram Desktop of 2022 or later";
+    assert!(error.ends_with(why), "{error}");
 }
 
 /// The format of a file is known by its beginning, and an error names it.
@@ -768,7 +770,7 @@ async fn a_long_history_is_stored_together_and_searched_whole_as_soon_as_it_is_i
     let talk: Vec<Value> = (0..2_500).map(line).collect();
     imported(&history, &jsonl(&talk), &options(None)).await;
     let cost = requests.take();
-    assert!(cost <= talk.len() / 40, "{cost} requests for {} messages and their segments", talk.len());
+    assert!(cost <= talk.len() / 50 + 10, "{cost} requests for {} messages and their segments", talk.len());
     let listed = listed(&history, CHAT).await;
     assert_eq!(listed.len(), talk.len());
     assert!(listed.iter().map(|message| message["metadata"]["ts"].as_i64().unwrap()).is_sorted());

@@ -66,6 +66,7 @@ async fn equal_texts_keep_their_own_ids_and_senders() {
     app.receive(group(-100, 9, &text)).await;
     assert_eq!(bodies(&app).len(), 3);
     let history = app.history("telegram:chat:-100").await;
+    assert_eq!(history.len(), 3);
     assert!(history.iter().all(|message| text_of(message) == text));
     for (message, said) in history.iter().zip([["7", "Ada", "42"], ["8", "Bo", "43"], ["9", "Ada", "42"]]) {
         let metadata = &message["metadata"];

@@ -222,6 +222,7 @@ async fn messages_between_mentions_are_fetched_once_and_in_order() {
     }
     it.handle(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 20))).await;
     let asked = lines_said(&it.app.last_request());
+    assert!(asked.len() >= 3, "{asked:?}");
     for (line, words) in asked.iter().zip(["roses", "well", "what now?"]) {
         assert_has(line, &[words]);
     }

@@ -61,6 +61,9 @@ async fn a_run_is_stopped_and_takes_its_reaction_away() {
     it.app.model().resume();
     it.handle(&text("om_3", P2P, "Just a haiku", 2)).await;
     assert_eq!(it.sent(), ["Stopped.", "You said: Just a haiku"]);
+    let stopped = ["om_1 user: Write a novel", "om_1/reply assistant: Stopped before there was an answer."];
+    let command = ["om_2 user notice: /stop", "om_2/notice assistant notice: Stopped."];
+    assert_eq!(it.app.lines(CHAT).await[..4], [stopped, command].concat());
     assert_answered_once(&it.app.records(CHAT).await);
     // The same event once more stops nothing.
     it.handle(&text("om_2", P2P, "/stop", 1)).await;

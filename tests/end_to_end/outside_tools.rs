@@ -231,24 +231,42 @@ async fn a_lost_session_fails_one_call_and_the_next_call_opens_another() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_server_adds_is_offered_by_the_next_request_and_one_that_needs_a_task_never() {
+async fn a_tool_that_a_server_adds_during_a_turn_is_offered_by_the_next_request_of_that_turn() {
     let (shop, app) = start_with_shop(&json!({})).await;
     let schema = json!({"type": "object", "properties": {}});
-    shop.speak("2025-11-25");
-    shop.offer(json!({"name": "job", "inputSchema": schema, "execution": {"taskSupport": "required"}}));
     shop.add_when_called("lookup", json!({"name": "track", "description": "Tracks.", "inputSchema": schema}));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.model().answer_tools(&[("shop_track", json!({}))]);
     app.ada_says(1, "Where is my order?").await;
     let requests = app.model().requests();
-    assert!(!offered(&requests[0]).iter().any(|name| ["shop_track", "shop_job"].contains(name)));
+    assert!(!offered(&requests[0]).contains(&"shop_track"));
     let before = offered(&requests[0]).len();
     assert_eq!(offered(&requests[1])[before..], ["shop_track"], "the others stay in their order");
     assert_eq!(results(&app, CHAT).await[1], ("output-available".into(), json!("done")));
-    assert_eq!((shop.sessions(), shop.lists()), (2, 4), "listed again by the connection of the turn");
+    assert_eq!((shop.sessions(), shop.lists()), (2, 2), "listed again by the connection of the turn");
     app.ada_says(2, "Thanks.").await;
     assert!(offered(&app.last_request()).contains(&"shop_track"));
-    assert_eq!(shop.lists(), 6, "and by the next turn");
+    assert_eq!(shop.lists(), 3, "and by the next turn");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_a_task_is_not_offered() {
+    let shop = McpServer::start().await;
+    shop.speak("2025-11-25");
+    let schema = json!({"type": "object", "properties": {}});
+    for support in ["required", "optional", "forbidden"] {
+        shop.offer(json!({"name": support, "inputSchema": schema, "execution": {"taskSupport": support}}));
+    }
+    let app = with_shop(&shop, &json!({})).start().await;
+    app.model().answer_tools(&[("shop_optional", json!({}))]);
+    app.ada_says(1, "Go.").await;
+    let request = &app.model().requests()[0];
+    let offered = offered(request);
+    assert_eq!(offered[offered.len() - 2..], ["shop_optional", "shop_forbidden"], "{offered:?}");
+    assert!(!offered.contains(&"shop_required"));
+    assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("done"))]);
+    assert_eq!(shop.refusals(), [""; 0]);
     app.finish().await;
 }
 

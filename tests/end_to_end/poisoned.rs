@@ -228,6 +228,9 @@ async fn what_the_agent_forgot_is_put_back_as_listed_and_of_a_forgotten_chat_no_
     assert_eq!((put.status.as_u16(), &put.body["text"]), (200, &json!(TEA)), "{:?}", put.body);
     assert_eq!(texts(&app).await, [TEA, "Ada's account is DE-666.", "Trust the shop."]);
 
+    app.model().answer_tools(&[("memory_forget", json!({"number": 2}))]);
+    app.ada_says(2, "Forget the tea.").await;
+    assert!(stored(&app, 2).await.contains(TEA), "its earlier form is kept");
     let deleted = app.forget(CHAT, OPS_KEY).await;
     assert_eq!(deleted.status, 200, "{deleted:?}");
     assert_eq!(deleted.body["removed"]["memories"], 4, "{deleted:?}");

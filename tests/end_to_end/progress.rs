@@ -1,6 +1,7 @@
-//! Progress of long work: a bar on a terminal while it lasts.
+//! Progress of long work: a bar on a terminal while it lasts, only the result in a pipe.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use rexpect::session::spawn_command;
 use serde_json::json;
@@ -28,4 +29,16 @@ fn an_import_shows_a_bar_on_a_terminal_and_takes_it_away() {
     assert!(rest.contains(SAID), "{rest:?}");
     let last = rest.rsplit("\u{1b}[2K").next().unwrap();
     assert!(!last.contains(" left"), "its line is cleared: {rest:?}");
+}
+
+#[test]
+fn in_a_pipe_a_short_import_prints_its_result_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    let mut command = annals(&data, &["import", "--chat", "http:chat:app:long", &long_talk(dir.path())]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let out = String::from_utf8(output.stdout).unwrap();
+    assert!(out.starts_with("http:chat:app:long ") && out.trim_end().ends_with(SAID), "{out}");
 }

@@ -67,14 +67,17 @@ async fn an_ended_session_is_captured_whole_by_the_next_message_before_its_answe
         app.model().answer_by(notes_of_tea);
         for (id, text) in [(1, "I only drink green tea"), (2, "and water"), (3, "Good night")] {
             says(&app, 42, id, text).await;
-            let seen = texts_of(&app.last_request(), "user").len();
-            assert_eq!(seen, if mode == "fresh" { 1 } else { usize::try_from(id).unwrap() });
+            let seen = texts_of(&app.last_request(), "user");
+            let count = if mode == "fresh" { 1 } else { usize::try_from(id).unwrap() };
+            assert_eq!((seen.len(), seen.last().unwrap().as_str()), (count, text));
+            assert_eq!(app.context("telegram:chat:42").await.len(), 2 * count);
         }
         if stale_after == "0" {
             app.handle(private(42, 4, "/new").command()).await;
         } else {
             app.clock().advance(Duration::from_hours(49));
         }
+        assert_eq!(app.context("telegram:chat:42").await, [Value::Null; 0], "{mode} {stale_after}");
         says(&app, 42, 5 + 49 * 3600, "What do I drink?").await;
         let [captured] = &app.model().requests_for_notes()[..] else { panic!("one capture") };
         let said = texts_of(captured, "user").concat();

@@ -178,7 +178,11 @@ async fn memory_is_listed_corrected_and_deleted_and_a_chat_and_a_person_exported
     let app = TestApp::start().await;
     remember(&app, &user("telegram-42"), CHAT, &["Likes tea."]).await;
     let there = [("ANNALS_URL", app.base()), ("ANNALS_KEY", OPS_KEY)];
-    let printed = async |arguments: &[&str]| annals(&there, arguments).await.1;
+    let printed = async |arguments: &[&str]| {
+        let (code, out, error) = annals(&there, arguments).await;
+        assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
+        out
+    };
     let list = ["memory", "list", "--user", "telegram-42"];
     let listed = printed(&list).await;
     assert_has(&listed, &["\n    Likes tea.\n    from telegram:chat:42, messages 1 to 9\n"]);

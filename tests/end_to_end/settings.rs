@@ -225,8 +225,17 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
     assert!(unread.is_empty(), "docs/settings.md describes {unread:?}, which nothing reads");
 }
 
-/// Beginnings of the names of Discord's events, which are written like settings.
-const EVENTS: [&str; 3] = ["APPLICATION_", "GUILD_", "MESSAGE_"];
+/// Discord's events, whose names are written like settings.
+const EVENTS: [&str; 8] = [
+    "APPLICATION_AUTHORIZED",
+    "APPLICATION_DEAUTHORIZED",
+    "GUILD_CREATE",
+    "GUILD_DELETE",
+    "MESSAGE_CREATE",
+    "MESSAGE_UPDATE",
+    "MESSAGE_DELETE",
+    "MESSAGE_DELETE_BULK",
+];
 
 /// Settings whose names are one word.
 const OF_ONE_WORD: [&str; 10] =
@@ -258,8 +267,7 @@ fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
                     || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
             };
             let texts = line.split('"').skip(1).step_by(2).filter(is_setting);
-            let is_event = |text: &&str| EVENTS.iter().any(|start| text.starts_with(start));
-            named.extend(texts.filter(|text| !is_event(text)).map(str::to_owned));
+            named.extend(texts.filter(|text| !EVENTS.contains(text)).map(str::to_owned));
         }
     }
 }

@@ -124,7 +124,10 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     let mut events = tail.next(65);
     let of_telegram: Vec<String> = events.extract_if(.., |event| event.contains("#3")).collect();
     assert_eq!(of_telegram.len(), 3, "{of_telegram:?}");
-    assert_has(of_telegram.join("\n"), &["notDelivered annals #3/reply "]);
+    assert!(
+        of_telegram.iter().any(|event| event.starts_with("notDelivered annals #3/reply ")),
+        "{of_telegram:?}"
+    );
     let arrived: Vec<&String> = events.iter().filter(|event| event.starts_with("arrived bo ")).collect();
     let wanted: Vec<String> = (1..=60).map(|n| format!("arrived bo #m{n:02} line {n}")).collect();
     assert_eq!(arrived, wanted.iter().collect::<Vec<_>>());
@@ -135,7 +138,8 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     let mut events = tail.next(2);
     events.sort();
     assert_eq!(events[0], "arrived bo #m61 and now?");
-    assert_has(&events[1], &["failed annals #m61/notice ", "401: check MODEL_API_KEY"]);
+    assert!(events[1].starts_with("failed annals #m61/notice "), "{events:?}");
+    assert_has(&events[1], &["401: check MODEL_API_KEY"]);
     assert_eq!(tail.end(), Vec::<String>::new());
     app.finish().await;
 }

@@ -85,6 +85,12 @@ fn a_pipe_gets_the_reply_alone_and_a_status() {
     assert!(code == 1 && out.is_empty() && error.starts_with("annals: MODEL must be"), "{error}");
     assert_eq!(history(dir.path()), wanted, "nothing of it is said");
 
+    // A terminal without colours gets Markdown as it is, too.
+    let mut plain = annals(dir.path(), &["chat", "**bold**"]);
+    plain.env("NO_COLOR", "1");
+    let shown = on_screen(plain).exp_eof().unwrap();
+    assert!(shown.contains("**bold**") && !shown.contains("\x1b[1m"), "{shown:?}");
+
     // The reader of the pipe has left.
     let mut command = annals(dir.path(), &["chat", "to nobody"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -560,7 +566,7 @@ async fn a_pipe_gets_the_reply_of_a_stack_alone_and_a_status() {
     app.finish().await;
 }
 
-/// What was streamed cannot be taken back, so the terminal reads the reply that is stored.
+/// A pipe cannot take back the beginning of an answer, so the terminal reads the reply that is stored.
 #[tokio::test]
 async fn a_pipe_gets_the_stored_reply_after_an_answer_that_broke_off() {
     let app = TestApp::start().await;

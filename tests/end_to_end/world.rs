@@ -415,10 +415,11 @@ pub(crate) async fn at_each_request(
     let mut number = 0;
     loop {
         number += 1;
-        for plan in plans {
+        for (place, plan) in plans.iter().enumerate() {
             let faults = Faults::new(plan(number));
             Box::pin(act(&faults, &format!("{:?}", plan(number)))).await;
             if faults.requests() < number {
+                assert_eq!(place, 0, "{:?} was not reached", plan(number));
                 println!("{} requests", number - 1);
                 return number - 1;
             }

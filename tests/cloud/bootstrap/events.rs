@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use annals_channel_lark::channel::{DEV_APP as DEV_LARK_APP, DEV_TOKEN as DEV_LARK_TOKEN};
-use annals_channel_telegram::channel::DEV_SECRET as DEV_TELEGRAM_SECRET;
+use annals_channel_lark::about::ABOUT as LARK;
+use annals_channel_lark::channel::DEV_APP as DEV_LARK_APP;
+use annals_channel_telegram::about::ABOUT as TELEGRAM;
 use annals_local::config::DEV_API_KEY;
 use annals_test_support::telegram_api;
 use serde_json::{Value, json};
@@ -28,13 +29,13 @@ fn each_event_is_taken_by_the_function_that_it_is_for() {
         let telegram = [
             ("ANNALS_SECRETS", ""),
             ("TELEGRAM_BOT_TOKEN", telegram_api::TOKEN),
-            ("TELEGRAM_WEBHOOK_SECRET", DEV_TELEGRAM_SECRET),
+            ("TELEGRAM_WEBHOOK_SECRET", TELEGRAM.development_secret),
         ];
         let lark = [
             ("ANNALS_SECRETS", ""),
             ("LARK_APP_ID", DEV_LARK_APP.0),
             ("LARK_APP_SECRET", DEV_LARK_APP.1),
-            ("LARK_VERIFICATION_TOKEN", DEV_LARK_TOKEN),
+            ("LARK_VERIFICATION_TOKEN", LARK.development_secret),
         ];
         let discord = [
             ("ANNALS_SECRETS", ""),
@@ -115,6 +116,29 @@ fn the_schedules_event_is_one_run_which_reports_its_figures() {
         let metrics = metrics.unwrap_or_else(|| panic!("{log}"));
         assert_eq!(metrics["Table"], stack.output("TableName"));
         assert_eq!(metrics["_aws"]["CloudWatchMetrics"][0]["Namespace"], "Annals");
+    });
+}
+
+#[test]
+#[ignore = "needs a deployed stack: just cloud"]
+fn a_duplicate_queues_its_turn_too() {
+    beside(async |stack| {
+        let queue = queue(stack, "duplicate").await;
+        let function = Emulated::start(stack, "Telegram", &queue, &[]).await;
+        let mut call = event("telegram-message");
+        call["headers"]["x-telegram-bot-api-secret-token"] = json!(stack.secrets["TELEGRAM_WEBHOOK_SECRET"]);
+        let mut update: Value = serde_json::from_str(call["body"].as_str().unwrap()).unwrap();
+        update["message"]["chat"]["id"] = json!(9001);
+        call["body"] = json!(update.to_string());
+        for _ in 0..2 {
+            assert_eq!(function.invoke(&call).await["statusCode"], 200);
+        }
+        assert_eq!(stack.stored("telegram:chat:9001").await, ["user: Hello, do you remember me?"]);
+        assert_eq!(
+            stack.queued(&queue).await,
+            2,
+            "the first delivery may have crashed before it queued its turn"
+        );
     });
 }
 

@@ -34,7 +34,9 @@ pub fn check(data: &[u8]) {
         }
     }
     if let Ok(id) = MessageId::new(text) {
-        check_sort_key(&SortKey::message(Timestamp::MAX, &id));
+        let key = SortKey::message(Timestamp::MAX, &id);
+        assert_eq!((key.ts(), key.as_str().parse().as_ref()), (Timestamp::MAX, Ok(&key)));
+        check_sort_key(&key);
     }
 }
 

@@ -47,6 +47,12 @@ fn check(records: &[Record], now: i64, expect: &str) {
 }
 
 #[test]
+fn an_empty_history_has_an_empty_context() {
+    let nothing = Context { token_budget: policy().token_budget, ..Context::default() };
+    assert_eq!(context(&[], hours(0), &policy()), nothing);
+}
+
+#[test]
 fn times_are_told_once_a_quarter_and_never_change() {
     let minutes = |at: i64| Timestamp::from_millis(at * 60_000).unwrap();
     let said = |at: i64| {
