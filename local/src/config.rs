@@ -21,7 +21,8 @@ use annals_http::settings::{
 use annals_runtime::channels::{self, ServedChannel};
 use annals_store::history::Retention;
 use annals_store::settings::retention;
-use secrecy::SecretString;
+use anyhow::ensure;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::profiles;
 use crate::stores::files;
@@ -191,7 +192,16 @@ impl LocalConfig {
     pub fn with_key(self) -> anyhow::Result<Self> {
         let is_complete = self.api_keys.is_some() && self.channels.iter().all(|channel| channel.is_set_up());
         let key = if self.serves_a_platform() && !is_complete {
-            Some(secret_of(&self.data_dir.join(files::KEY))?)
+            let path = self.data_dir.join(files::KEY);
+            let key = secret_of(&path)?;
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+            // As the platforms take a secret. Nobody but an operator writes another.
+            ensure!(
+                key.expose_secret().bytes().all(is_plain) && key.expose_secret().len() <= 256,
+                "{} must have 32 to 256 characters of A-Z, a-z, 0-9, _ and -: correct it, or remove it for a new one",
+                path.display()
+            );
+            Some(key)
         } else {
             None
         };
@@ -256,8 +266,6 @@ pub fn data_dir(env: Env<'_>) -> PathBuf {
 mod tests {
     use std::collections::HashMap;
 
-    use secrecy::ExposeSecret;
-
     use super::*;
 
     fn config(settings: &[(&str, &str)]) -> Result<LocalConfig, String> {
@@ -298,6 +306,16 @@ mod tests {
     }
 
     #[test]
+    fn a_key_that_no_platform_takes_is_refused_with_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(files::KEY), "+".repeat(40)).unwrap();
+        let data_dir = ("ANNALS_DATA_DIR", dir.path().to_str().unwrap());
+        let bot = [data_dir, ("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "own")];
+        let error = config(&bot).unwrap().with_key().err().unwrap().to_string();
+        assert!(error.contains("api-key must have 32 to 256 characters of A-Z"), "{error}");
+    }
+
+    #[test]
     fn cors_for_all_origins_needs_a_key_of_its_own() {
         let error = config(&[("HTTP_CORS_ORIGINS", "*")]).unwrap_err();
         assert!(error.starts_with("HTTP_CORS_ORIGINS") && error.contains("HTTP_API_KEYS"), "{error}");
@@ -325,7 +343,7 @@ mod tests {
         ];
         let served = |settings| -> Vec<&'static str> {
             let config = config(settings).unwrap();
-            config.channels.iter().map(|channel| channel.names().platform()).collect()
+            config.channels.iter().map(|channel| channel.about().platform()).collect()
         };
         assert_eq!(served(&set), ["Telegram"]);
         assert_eq!(served(&[("ANNALS_HOST", "127.0.0.1")]), ["Telegram", "Lark", "Discord"]);

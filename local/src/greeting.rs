@@ -45,7 +45,7 @@ pub(crate) fn print(
     };
     writeln!(out, "  model    {model}\n  data     {data}")?;
     for channel in &config.channels {
-        let (about, is_set_up) = (channel.names(), channel.is_set_up());
+        let (about, is_set_up) = (channel.about(), channel.is_set_up());
         let name = about.channel.as_str();
         let replies = if is_set_up { about.platform() } else { "the outbox" };
         let state = if is_set_up { "" } else { "not set up: " };
@@ -70,7 +70,7 @@ fn print_calls(config: &LocalConfig, today: i64, base: &str, out: &mut impl Writ
     };
     let mut signed = Vec::new();
     for channel in &config.channels {
-        let about = channel.names();
+        let about = channel.about();
         let Some(Example { headers, body }) = channel.example(config.key(), today) else {
             signed.push(about);
             continue;

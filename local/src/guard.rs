@@ -44,7 +44,7 @@ impl Guard {
     pub(crate) fn of(config: &LocalConfig) -> Self {
         let set_up = config.channels.iter().filter(|channel| channel.is_set_up());
         Self {
-            webhooks: set_up.map(|channel| channel.names().path).collect(),
+            webhooks: set_up.map(|channel| channel.about().path).collect(),
             api: config.api_keys.is_some(),
             origins: config.cors_origins.clone(),
         }

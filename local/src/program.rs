@@ -71,7 +71,7 @@ pub struct Program {
     compactor: Compactor,
     scheduling: Scheduling,
     stores: Stores,
-    /// Work of the endpoint for terminals, or the reason why there is none.
+    /// The future that serves terminals, or the error of their socket.
     terminal: anyhow::Result<BoxFuture<'static, ()>>,
     gateway: Option<Gateway>,
     relay: Option<Relay<DiscordHost>>,

@@ -83,7 +83,7 @@ impl Arguments {
         }
         if forged > 0 {
             let proofs: Vec<_> =
-                config.channels.iter().flat_map(|channel| channel.names().proofs).copied().collect();
+                config.channels.iter().flat_map(|channel| channel.about().proofs).copied().collect();
             bail!(
                 "{forged} of {all} bodies got a 401: the program that answers has another {} than is set here",
                 joined(&proofs, "or")
@@ -106,7 +106,7 @@ async fn post(client: &reqwest::Client, config: &LocalConfig, file: &Path) -> an
     let replayed = config
         .channels
         .iter()
-        .find_map(|channel| Some((channel.names().path, channel.replay(config.key(), &body, &json)?)));
+        .find_map(|channel| Some((channel.about().path, channel.replay(config.key(), &body, &json)?)));
     let (path, headers, body) = match replayed {
         None => return Ok(Outcome::Skipped("no webhook of a known channel")),
         Some((_, Replayed::Skipped(why))) => return Ok(Outcome::Skipped(why)),

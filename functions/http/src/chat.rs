@@ -238,8 +238,8 @@ impl Http {
         user_id: &str,
         id: Option<&MessageId>,
     ) -> Result<Room, Failure> {
-        let (channel, is_own) =
-            (self.web.channel, scope == Scope::Room || self.ingress.dm_scope() == DmScope::Chat);
+        let channel = self.web.channel;
+        let is_own = scope == Scope::Room || self.ingress.dm_scope() == DmScope::Chat;
         if is_own && channel == Channel::Web {
             telemetry::about(&own);
             return Ok(Room { chat: own, direct: None });

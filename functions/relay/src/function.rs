@@ -23,6 +23,7 @@ const MARGIN: Duration = Duration::from_secs(20);
 /// Time between two reports of a container's counters.
 const REPORT_EVERY: Duration = Duration::from_mins(1);
 
+/// Settings of the relay.
 pub struct Config {
     discord: DiscordConfig,
     channel: ChannelConfig,

@@ -3,8 +3,6 @@
 //! The binary has two homes: a scheduled Lambda function that hands over to its next invocation, and a container that is
 //! always on. The local program is the third.
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod function;
 
 use std::collections::HashSet;

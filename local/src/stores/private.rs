@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use annals_io::random;
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use secrecy::SecretString;
 
 use super::files;
@@ -105,20 +105,10 @@ fn close(path: &Path, mode: u32) -> bool {
     closed.is_ok()
 }
 
-/// Returns the secret in the file `path`, as each platform takes one. Creates a file with 40 random hex digits if it does not exist,
-/// private to its owner.
+/// Returns the random secret in the file `path`: 40 hex digits. Creates the file if it does not exist, private to its owner.
 pub(crate) fn secret_of(path: &Path) -> anyhow::Result<SecretString> {
     match std::fs::read_to_string(path) {
-        Ok(secret) if secret.trim().len() >= 32 => {
-            let secret = secret.trim();
-            let is_plain = secret.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
-            ensure!(
-                is_plain && secret.len() <= 256,
-                "{} must have 32 to 256 characters of A-Z, a-z, 0-9, _ and -: correct it, or remove it for a new one",
-                path.display()
-            );
-            return Ok(secret.into());
-        }
+        Ok(secret) if secret.trim().len() >= 32 => return Ok(secret.trim().into()),
         // An incomplete one, which a crash leaves behind.
         Ok(_) => std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?,
         Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -52,7 +52,7 @@ impl Session {
         Self { room, here: None }
     }
 
-    /// Connects to the program that uses the data directory. Runs one if there is none.
+    /// Connects to the program that uses the data directory, or runs one.
     pub(super) async fn open(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
         // The program is on this machine, so no proxy is used.
         let client = tls::loopback_client().no_proxy();
@@ -111,7 +111,7 @@ impl Session {
 }
 
 impl Here {
-    /// Waits until the program that uses the data directory answers. Starts one if there is none.
+    /// Waits until the program that uses the data directory answers. Runs one if none does.
     async fn reach(&mut self, room: &Room) -> anyhow::Result<()> {
         for _ in 0..ATTEMPTS {
             if self.own.is_none()

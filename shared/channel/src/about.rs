@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use annals_core::record::Channel;
-use annals_core::settings::Setting;
+use annals_core::settings::{ConfigError, Setting};
 
 use crate::rate_limit::RateLimit;
 use crate::setup::SetupCommand;
@@ -11,6 +11,7 @@ use crate::setup::SetupCommand;
 /// Facts about a channel, which do not depend on its settings.
 #[derive(Debug)]
 pub struct About {
+    /// The channel.
     pub channel: Channel,
     /// Path of the webhook, such as `/telegram`.
     pub path: &'static str,
@@ -31,6 +32,7 @@ pub struct About {
     pub chat_rate_limit: RateLimit,
     /// Longest wait for a rate limit while the platform waits for the webhook's response.
     pub webhook_patience: Duration,
+    /// The command `setup`.
     pub setup: SetupCommand,
 }
 
@@ -38,5 +40,10 @@ impl About {
     /// Returns the platform's name, such as `Telegram`.
     pub fn platform(&self) -> &'static str {
         self.channel.title()
+    }
+
+    /// Returns the error for a channel that must be set up, and is not.
+    pub fn not_set_up(&self) -> ConfigError {
+        ConfigError::new(self.setup.needed[0], "is not set")
     }
 }

@@ -16,10 +16,13 @@ use crate::webhook::Webhook;
 
 /// A channel, as its crate defines it.
 pub trait ChannelDefinition: Debug + Send + Sync + 'static {
+    /// Its settings.
     type Config: Clone + Debug + Send + Sync + 'static;
 
+    /// Its webhook.
     type Webhook: Webhook;
 
+    /// Its client.
     type Client: Platform + Clone + 'static;
 
     /// Reads its settings. Returns `None` if nothing is set.
@@ -106,8 +109,7 @@ pub fn webhook<D: ChannelDefinition>(
     settings: &Settings,
     clock: &Clock,
 ) -> Result<(D::Webhook, D::Client), Failure> {
-    let needed = D::Webhook::ABOUT.setup.needed[0];
-    let config = D::config(env)?.ok_or_else(|| ConfigError::new(needed, "is not set"))?;
+    let config = D::config(env)?.ok_or_else(|| D::Webhook::ABOUT.not_set_up())?;
     let client = Clients::of(D::client(&config, None, clock)?, None).webhook;
     Ok((D::webhook(&config, Some(client.clone()), settings.clone()), client))
 }
@@ -117,6 +119,7 @@ pub fn webhook<D: ChannelDefinition>(
 pub struct Example {
     /// The headers that prove that the call is the platform's: secrets, variables that have them, or signatures.
     pub headers: Vec<(&'static str, String)>,
+    /// The body.
     pub body: Value,
 }
 
@@ -127,6 +130,7 @@ pub enum Replayed {
     Call {
         /// Headers that prove that the call is the platform's.
         headers: Vec<(&'static str, String)>,
+        /// The body.
         body: Vec<u8>,
     },
     /// The reason why it cannot be delivered.

@@ -29,7 +29,9 @@ const MAX_DESCRIPTION_CHARS: usize = 200;
 pub struct Api {
     platform: &'static str,
     http: Connection,
+    /// The address.
     pub base: Url,
+    /// The time.
     pub clock: Clock,
     /// Longest time of a request.
     pub timeout: Duration,
@@ -40,11 +42,15 @@ pub struct Api {
 /// An answer to a request, before its body is parsed.
 #[derive(Debug)]
 pub struct Answer {
+    /// The platform.
     pub platform: &'static str,
     /// The name of the request.
     pub method: &'static str,
+    /// The HTTP status.
     pub status: u16,
+    /// The headers.
     pub headers: HeaderMap,
+    /// The body.
     pub body: Vec<u8>,
 }
 
@@ -186,7 +192,10 @@ pub fn described(text: &str, secrets: &[&str]) -> String {
 pub enum CallError {
     /// The bot may not write to this chat. It lasts until a person changes that.
     #[error("{reason}")]
-    Blocked { reason: String },
+    Blocked {
+        /// Its reason, without secrets.
+        reason: String,
+    },
     /// The chat has a new id. Send there instead.
     #[error("the group has become chat {chat_id}")]
     Moved {
@@ -198,6 +207,7 @@ pub enum CallError {
     /// A rate limit, and the wait is longer than the rest of the call's patience.
     #[error("{platform}'s rate limit is exceeded{}", told(*retry_after))]
     RateLimited {
+        /// The platform.
         platform: &'static str,
         /// Counted from the time of the answer, if the platform tells it.
         retry_after: Option<Duration>,
@@ -205,6 +215,7 @@ pub enum CallError {
     /// Another token of the app may be accepted.
     #[error("{reason}")]
     Token {
+        /// The platform's code, or 0.
         code: i64,
         /// The request, and the platform's reason.
         reason: String,
@@ -212,6 +223,7 @@ pub enum CallError {
     /// Any other refusal: the same request would be refused again.
     #[error("{reason}")]
     Refused {
+        /// The HTTP status.
         status: u16,
         /// The platform's code, or 0.
         code: i64,
@@ -222,14 +234,17 @@ pub enum CallError {
     /// may have been delivered.
     #[error("{platform} did not answer {method}")]
     Unavailable {
+        /// The platform.
         platform: &'static str,
         /// The name of the request.
         method: &'static str,
+        /// The cause.
         source: Outage,
     },
     /// A success whose body cannot be parsed. The message may have been delivered.
     #[error("{platform}'s answer to {method} cannot be parsed")]
     Unreadable {
+        /// The platform.
         platform: &'static str,
         /// The name of the request.
         method: &'static str,
@@ -399,9 +414,9 @@ mod tests {
     async fn a_request_is_made_again_as_long_as_there_is_patience() {
         let server = || outage(Outage::Server("500".into()));
         let check = |tried: (bool, usize, Duration), wanted, millis: std::ops::Range<u64>| {
-            assert_eq!((tried.0, tried.1), wanted);
+            assert_eq!((tried.0, tried.1), wanted, "{millis:?}");
             let times = Duration::from_millis(millis.start)..Duration::from_millis(millis.end);
-            assert!(times.contains(&tried.2), "{:?}", tried.2);
+            assert!(times.contains(&tried.2), "{wanted:?}, {millis:?}: {:?}", tried.2);
         };
         check(tried(60, 2, || limited(Some(7))).await, (true, 3), 14_000..20_000);
         check(tried(60, 9, || limited(Some(25))).await, (false, 3), 50_000..60_000);

@@ -22,7 +22,9 @@ pub struct OutboxEntry {
     pub channel: Channel,
     /// The platform's id of the window.
     pub chat_id: String,
+    /// The text.
     pub text: String,
+    /// Time of the reply.
     pub ts: Timestamp,
 }
 
@@ -31,10 +33,16 @@ pub struct OutboxEntry {
 pub enum DeliveryError {
     /// The platform takes nothing for this chat: the bot was blocked or removed. Store this and do not retry.
     #[error("{reason}")]
-    Blocked { reason: String },
+    Blocked {
+        /// Its reason, without secrets.
+        reason: String,
+    },
     /// The platform will never take this reply. Do not retry.
     #[error("{reason}")]
-    Refused { reason: String },
+    Refused {
+        /// Its reason, without secrets.
+        reason: String,
+    },
     /// The chat has a new id.
     #[error("the chat has moved to {chat_id}")]
     Moved {
@@ -63,6 +71,7 @@ pub struct OutgoingReply<'a> {
     /// The question whether calls may be made, in Markdown; empty if there is none. It is rendered separately and sent after
     /// the text, so that nothing in the text changes how the arguments look.
     pub question: &'a str,
+    /// Time of the reply.
     pub ts: Timestamp,
     /// The window's new id, if the chat has moved since `to`.
     pub moved_to: Option<&'a str>,
@@ -75,6 +84,7 @@ pub struct OutgoingReply<'a> {
 pub struct RequestedCall {
     /// Number of the call among several, from 1; `None` if it is the only one.
     pub number: Option<usize>,
+    /// Name of the tool.
     pub tool: String,
     /// Id of the request.
     pub id: String,
@@ -139,6 +149,7 @@ pub struct Pieces<'r, 'p> {
     progress: &'r Progress<'p>,
 }
 
+/// A piece of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     /// Number of pieces before it.
@@ -172,6 +183,7 @@ impl<'r, 'p> Pieces<'r, 'p> {
 /// Result of showing a draft of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drafted {
+    /// The draft is shown.
     Shown,
     /// The draft is not shown; a later one may be.
     NotNow,

@@ -3,18 +3,22 @@
 use annals_core::language::Language;
 use serde::Serialize;
 
+/// Result of a check.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Name of the check, such as `telegram webhook`, which is the same in every language.
     pub check: String,
+    /// The verdict.
     pub verdict: Verdict,
     /// Details of a success, or the fault with its remedy. Contains no secret.
     pub words: Words,
 }
 
+/// Verdict of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
+    /// It works.
     Ok,
     /// It works, but may not be intended.
     Warning,
@@ -59,7 +63,9 @@ impl Finding {
 /// Details of a finding in each language. Errors, ids and commands are the same in all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Words {
+    /// In English.
     pub en: String,
+    /// In Chinese.
     pub zh: String,
 }
 
@@ -79,6 +85,7 @@ impl From<String> for Words {
 }
 
 impl Words {
+    /// Returns the text in `language`.
     pub fn text(&self, language: Language) -> &str {
         match language {
             Language::En => &self.en,

@@ -14,10 +14,12 @@ impl<'a> JsonView<'a> {
         value.as_object().map(Self)
     }
 
+    /// Returns a view of `map`.
     pub fn of_map(map: &'a Map<String, Value>) -> Self {
         Self(map)
     }
 
+    /// Returns the object itself.
     pub fn map(self) -> &'a Map<String, Value> {
         self.0
     }

@@ -14,8 +14,6 @@
 //! - [`channel`]: the definition of a channel; [`about`]: facts about one; [`finding`]: results of `doctor`; [`setup`]: `setup <channel>`
 //! - [`testing`]: events as lines of text, for the tests of all channels
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod about;
 pub mod channel;
 pub mod client;

@@ -18,6 +18,7 @@ pub type IsNew<'a> = dyn Fn(&Draft) -> bool + Sync + 'a;
 /// a platform that does not tell something, or shows nothing, keeps the default.
 #[async_trait]
 pub trait Platform: Send + Sync {
+    /// Returns the facts about its channel.
     fn about(&self) -> &'static About;
 
     /// Returns the API that it calls.
@@ -90,6 +91,7 @@ pub trait Platform: Send + Sync {
 /// The way in which people see that an answer is being made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indicator {
+    /// A typing indicator.
     Typing,
     /// A typing indicator, and then the answer as it grows.
     Draft,

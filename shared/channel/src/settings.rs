@@ -12,6 +12,7 @@ use annals_core::time_zone::TimeZone;
 
 use crate::rate_limit::RateLimit;
 
+/// Settings that all channels share.
 pub const SETTINGS: [Setting; 12] = [
     AGENT_ID,
     AGENTS,
@@ -96,9 +97,11 @@ const AGENT_MAXIMUM_TURNS: Setting = Setting::new(
 /// Settings of parsing messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
+    /// `AGENT_ID`.
     pub agent_id: String,
     /// `GROUP_ACTIVATION`, for chats without a setting of their own.
     pub group_activation: GroupActivation,
+    /// `DM_SCOPE`.
     pub dm_scope: DmScope,
     /// `LANGUAGE`; `None` for that of each person.
     pub language: Option<Language>,
@@ -155,6 +158,7 @@ pub fn agents(env: Env<'_>) -> Result<Agents, ConfigError> {
     }
 }
 
+/// Reads `TIME_ZONE`.
 pub fn time_zone(env: Env<'_>) -> Result<TimeZone, ConfigError> {
     TimeZone::named(&env.value(&TIME_ZONE)).ok_or_else(|| {
         ConfigError::new(TIME_ZONE.name, "must be a zone of the IANA database, such as Asia/Shanghai or UTC")
@@ -171,10 +175,12 @@ pub fn language(env: Env<'_>) -> Result<Option<Language>, ConfigError> {
     env.choice(&LANGUAGE, &[&[("auto", None)], &all[..]].concat())
 }
 
+/// Reads `DM_SCOPE`.
 pub fn dm_scope(env: Env<'_>) -> Result<DmScope, ConfigError> {
     env.choice(&DM_SCOPE, &[("chat", DmScope::Chat), ("user", DmScope::User)])
 }
 
+/// Reads `LINKS`.
 pub fn links(env: Env<'_>) -> Result<Links, ConfigError> {
     let links = Links::parse(&env.value(&LINKS));
     let links = links.map_err(|error| ConfigError::new(LINKS.name, error.to_string()))?;
@@ -265,6 +271,7 @@ pub struct DeliveryConfig {
 }
 
 impl DeliveryConfig {
+    /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             stream_replies: env.flag(&STREAM_REPLIES)?,

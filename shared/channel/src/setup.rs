@@ -24,6 +24,7 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 /// The command `setup <channel>`, as its help shows it.
 #[derive(Debug)]
 pub struct SetupCommand {
+    /// Purpose of the command.
     pub about: &'static str,
     /// Meaning of `--url`.
     pub url: &'static str,
@@ -33,18 +34,22 @@ pub struct SetupCommand {
     pub needed: &'static [&'static str],
     /// Settings that are read from the environment or from that secret.
     pub held: &'static [&'static str],
+    /// The other options.
     pub options: &'static [SetupOption],
 }
 
+/// An option of `setup <channel>`.
 #[derive(Debug)]
 pub struct SetupOption {
     /// Name, without `--`.
     pub name: &'static str,
+    /// Meaning.
     pub help: &'static str,
     /// Default and valid numbers; `None` for an option without a value.
     pub number: Option<(u64, RangeInclusive<u64>)>,
 }
 
+/// A run of `setup <channel>`.
 pub struct Setup<'a> {
     /// `--url`: the address of the channel's route.
     pub url: Url,
@@ -54,6 +59,7 @@ pub struct Setup<'a> {
     pub vault: Option<&'a mut dyn Vault>,
     /// Returns the number of an option, or 1 if it has no value; `None` if it is not given.
     pub option: &'a dyn Fn(&str) -> Option<u64>,
+    /// Standard output.
     pub out: &'a mut dyn Write,
 }
 
@@ -69,8 +75,8 @@ pub trait Vault {
     fn put<'a>(&'a mut self, variable: &'a str, value: &'a str) -> LocalBoxFuture<'a, Result<(), Failure>>;
 }
 
-/// Posts a probe to the webhook at `url`, with what `add` adds to it. Returns the answer's status and body, or the reason why
-/// there is none.
+/// Posts a probe to the webhook at `url`, with what `add` adds to it. Returns the answer's status and body. An error
+/// says why nothing answered.
 pub async fn probe(
     url: &Url,
     add: impl FnOnce(RequestBuilder) -> RequestBuilder,

@@ -27,6 +27,7 @@ pub trait Webhook: Send + Sync + 'static {
     /// Details of a pressed button that only this platform needs.
     type Button: Send + Sync;
 
+    /// The facts about its channel.
     const ABOUT: &'static About;
 
     /// Returns the longest body to read for a call with these headers, in bytes: [`MAX_BODY_BYTES`], or less if a larger one
@@ -124,6 +125,7 @@ pub enum Response {
 /// Result of [`Webhook::verify`].
 #[derive(Debug)]
 pub enum Verified {
+    /// An event of the platform.
     Event(Value),
     /// A call that is answered at once, such as the platform's check of the address.
     Answer(Response),
@@ -135,6 +137,7 @@ pub enum Verified {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unverified;
 
+/// The events of one call.
 #[derive(Debug)]
 pub struct Events<B> {
     /// The events, in order.
@@ -155,6 +158,7 @@ impl<B> Events<B> {
     }
 }
 
+/// An event of a platform.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming<B> {
     /// A message to store, and to answer if it [asks](Draft::asks). An edit is also a message, with the id and the time
@@ -163,7 +167,9 @@ pub enum Incoming<B> {
     /// A message of which the event has only a part: [complete](Webhook::complete) it if its sender may use the bot, then
     /// treat it like [`Incoming::Message`].
     Partial(Box<Draft>),
+    /// A command to carry out.
     Command {
+        /// The command.
         command: Command,
         /// The message as it was typed, from which the boundary or notice is made.
         draft: Box<Draft>,
@@ -174,12 +180,14 @@ pub enum Incoming<B> {
         old: ChatKey,
         /// The group under its new id, which continues the history.
         new: ChatKey,
+        /// Time of the change.
         at: Timestamp,
         /// The service message, to be stored in the chat that it was sent in.
         event: Box<Draft>,
     },
     /// A message was withdrawn: store a [new form](withdrawn) of its record.
     Withdrawal {
+        /// The message.
         message_id: MessageId,
         /// The places where its record may be.
         places: Places,
@@ -194,14 +202,21 @@ pub enum Incoming<B> {
         chat: ChatKey,
         /// True if the bot may write there from now on.
         can_write: bool,
+        /// Time of the change.
         at: Timestamp,
     },
     /// A person opened the private chat with the bot, so the bot can write there.
-    Entered { chat: ChatKey, at: Timestamp },
+    Entered {
+        /// The chat.
+        chat: ChatKey,
+        /// Time of the event.
+        at: Timestamp,
+    },
     /// A person pressed a button of an approval request.
     Press(Box<Press<B>>),
     /// Nothing to store.
     Ignored {
+        /// Type of the event.
         kind: String,
         /// Reason for the log, without any text of the event.
         reason: String,
@@ -230,6 +245,7 @@ impl From<KeyError> for ParseError {
 }
 
 impl<B> Incoming<B> {
+    /// Returns a message.
     pub fn message(draft: Draft) -> Self {
         Self::Message(Box::new(draft))
     }
@@ -240,6 +256,7 @@ impl<B> Incoming<B> {
         Self::Command { command, draft: Box::new(draft.asking(asks)) }
     }
 
+    /// Returns an ignored event.
     pub fn ignored(kind: &str, reason: &str) -> Self {
         Self::Ignored { kind: kind.into(), reason: reason.into() }
     }
@@ -259,6 +276,7 @@ impl<B> Incoming<B> {
 /// A pressed button of an approval request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Press<B> {
+    /// The button.
     pub button: Button,
     /// The person and the chat, in the form of a message.
     pub by: Draft,
@@ -305,6 +323,7 @@ pub fn withdrawn(record: &Record, at: Option<Timestamp>, words: &str) -> Option<
 pub struct ApprovalResult {
     /// Text for the person who answered.
     pub text: String,
+    /// Effect of the answer.
     pub effect: Effect,
 }
 

@@ -3,12 +3,14 @@
 use secrecy::SecretString;
 use twilight_gateway::Intents;
 
+/// Settings of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
     /// `DISCORD_APPLICATION_ID`: names the state.
     pub application_id: String,
     /// User id of the bot.
     pub bot_id: String,
+    /// `DISCORD_BOT_TOKEN`
     pub token: SecretString,
     /// `DISCORD_API_BASE`, without a slash at its end.
     pub api_base: String,

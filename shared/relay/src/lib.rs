@@ -22,8 +22,6 @@
 //! - `hold`: the lease while it is held
 //! - `snowflake`: Discord's ids as times
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod config;
 mod connection;
 pub mod error;

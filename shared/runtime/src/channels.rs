@@ -58,6 +58,7 @@ const CHECK_PATIENCE: Duration = Duration::from_secs(10);
 /// A channel whose settings have not been read.
 #[derive(Clone, Copy)]
 pub struct Entry {
+    /// Facts about it.
     pub about: &'static About,
     /// Reads its settings.
     pub from_env: fn(Env<'_>) -> Result<Arc<dyn ServedChannel>, ConfigError>,
@@ -80,8 +81,10 @@ impl Entry {
 ///
 /// `key` is the key of the data directory. If it is in use, it replaces each development secret.
 pub trait ServedChannel: Debug + Send + Sync {
-    fn names(&self) -> &'static About;
+    /// Returns facts about it.
+    fn about(&self) -> &'static About;
 
+    /// Returns true if the channel is set up.
     fn is_set_up(&self) -> bool;
 
     /// Returns its secret settings, for functions that run beside the local program.
@@ -152,12 +155,12 @@ impl<D: ChannelDefinition> Configured<D> {
             Some(value.expose_secret().to_owned())
         };
         let config = D::config(Env::new(&value))?;
-        config.ok_or_else(|| ConfigError::new(D::Webhook::ABOUT.setup.needed[0], "is not set"))
+        config.ok_or_else(|| D::Webhook::ABOUT.not_set_up())
     }
 }
 
 impl<D: ChannelDefinition> ServedChannel for Configured<D> {
-    fn names(&self) -> &'static About {
+    fn about(&self) -> &'static About {
         D::Webhook::ABOUT
     }
 

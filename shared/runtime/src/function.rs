@@ -39,6 +39,7 @@ pub struct ChannelConfig {
 }
 
 impl ChannelConfig {
+    /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let ingress = IngressConfig { access: access(env)?, ..IngressConfig::from_env(env)? };
         Ok(Self { channels: channel_settings(env)?, ingress })

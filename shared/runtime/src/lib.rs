@@ -11,8 +11,6 @@
 //! - [`problem`]: errors for callers
 //! - [`webhook`]: the route of a webhook
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod aws;
 pub mod channels;
 pub mod function;

@@ -13,9 +13,11 @@ use crate::telemetry::Traces;
 /// Reports at the end of each invocation, however it ends: writes the counters and sends the spans.
 #[derive(Clone)]
 pub struct Reporter {
+    /// A counter.
     pub metrics: Metrics,
     /// Table, as the dimension of the counters.
     pub table: String,
+    /// The time.
     pub clock: Clock,
     /// Destination of spans.
     pub traces: Traces,

@@ -19,8 +19,10 @@ use crate::telemetry;
 /// Kind of the one problem whose response has a `Retry-After` of its own.
 const OVERLOADED: &str = "overloaded";
 
+/// An error for a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
+    /// The HTTP status.
     pub status: StatusCode,
     /// Last part of the stable `type`: `urn:annals:problem:<kind>`.
     pub kind: &'static str,

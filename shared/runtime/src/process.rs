@@ -38,12 +38,14 @@ pub async fn run<C>(
     telemetry::ended(ended.await)
 }
 
+/// Settings of every process.
 pub struct ProcessConfig {
     store: StoreConfig,
     queue_url: String,
 }
 
 impl ProcessConfig {
+    /// Reads the settings.
     pub fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         Ok(Self { store: StoreConfig::from_env(env)?, queue_url: env.required("ANNALS_QUEUE_URL")? })
     }
@@ -53,13 +55,17 @@ impl ProcessConfig {
 pub struct Process {
     aws: SdkConfig,
     settings: Settings,
+    /// The histories.
     pub history: History,
     /// The queue of turns.
     pub queue: Sqs,
+    /// `ANNALS_TABLE`
     pub table: String,
+    /// Counters.
     pub metrics: Metrics,
     /// Reports the counters and spans of each invocation.
     pub reporter: Reporter,
+    /// The time.
     pub clock: Clock,
 }
 

@@ -9,6 +9,7 @@ use crate::client::{BOT_RATE_LIMIT, CHANNEL_RATE_LIMIT};
 use crate::settings::{API_BASE, PUBLIC_KEY};
 use crate::setup;
 
+/// Facts about Discord's channel.
 pub static ABOUT: About = About {
     channel: Channel::Discord,
     path: "/discord",

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
+/// The bot that receives the calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bot {
     /// User id of the bot: the application's id, or another one for some applications from before 2017.

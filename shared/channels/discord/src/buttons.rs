@@ -35,6 +35,7 @@ pub type Incoming = annals_channel::webhook::Incoming<Pressed>;
 pub struct Pressed {
     /// Its components without the row of this request.
     pub left: Value,
+    /// Its text.
     pub content: String,
 }
 

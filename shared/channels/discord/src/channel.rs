@@ -22,6 +22,7 @@ use crate::{doctor, setup};
 /// Application if Discord is not set up.
 const LOCAL_APPLICATION: &str = "1000000000000000000";
 
+/// Discord.
 #[derive(Debug)]
 pub struct Discord;
 

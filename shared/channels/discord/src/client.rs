@@ -50,7 +50,7 @@ pub use self::application::Application;
 pub use self::channel::ChannelInfo;
 use self::invalid::Invalid;
 pub use self::send::{Message, nonce};
-use crate::settings::DiscordConfig;
+use crate::settings::{API_BASE, DiscordConfig};
 
 /// Rate limit of a bot over all channels.
 pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(1));
@@ -83,7 +83,7 @@ struct Call<'a> {
 impl Client {
     /// Creates a client for the application of `config`.
     pub fn new(config: &DiscordConfig, clock: Clock) -> Result<Self, ConfigError> {
-        let api = Api::new("Discord", ("DISCORD_API_BASE", &config.api_base), REQUEST_TIMEOUT, clock)?;
+        let api = Api::new("Discord", (API_BASE.name, &config.api_base), REQUEST_TIMEOUT, clock)?;
         let is_token =
             |token: &SecretString| token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic());
         if config.bot_token.as_ref().is_some_and(|token| !is_token(token)) {

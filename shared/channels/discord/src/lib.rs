@@ -28,8 +28,6 @@
 //! *Architecture invariant*: nothing here reads a clock, but for the end of a token's life. The result of [`parse`] depends
 //! only on the call, the bot's id and the settings, so that a call that is delivered twice gives the same keys.
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod about;
 pub mod address;
 pub mod bot;

@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use crate::bot::Bot;
 use crate::verify::{KEY_BYTES, public_key};
 
+/// Settings of Discord.
 pub const SETTINGS: [Setting; 4] = [
     Setting::optional(
         APPLICATION_ID,
@@ -28,12 +29,18 @@ pub(crate) const BOT_TOKEN: &str = "DISCORD_BOT_TOKEN";
 pub(crate) const API_BASE: Setting =
     Setting::new("DISCORD_API_BASE", "https://discord.com/api/v10", "an `http` or `https` URL");
 
+/// Secrets and settings of Discord.
 #[derive(Clone, Debug)]
 pub struct DiscordConfig {
+    /// `DISCORD_APPLICATION_ID`
     pub application_id: String,
+    /// `DISCORD_PUBLIC_KEY`
     pub public_key: [u8; KEY_BYTES],
+    /// `DISCORD_BOT_TOKEN`
     pub bot_token: Option<SecretString>,
+    /// `DISCORD_API_BASE`
     pub api_base: String,
+    /// The application's bot.
     pub bot: Bot,
 }
 

@@ -37,6 +37,7 @@ const EVENT_PING: i64 = 0;
 /// Maximum number of channels whose type is known.
 const MAX_KNOWN_CHANNELS: usize = 10_000;
 
+/// The webhook of one application.
 pub struct DiscordWebhook {
     settings: Settings,
     public_key: [u8; KEY_BYTES],

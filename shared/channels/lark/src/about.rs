@@ -9,16 +9,14 @@ use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT};
 use crate::settings::{API_BASE, ENCRYPT_KEY, VERIFICATION_TOKEN};
 use crate::setup;
 
-/// Token of `/lark`'s events if no platform is set up.
-pub const DEV_TOKEN: &str = "dev-lark-token";
-
+/// Facts about Lark's channel.
 pub static ABOUT: About = About {
     channel: Channel::Lark,
     path: "/lark",
     proofs: &[VERIFICATION_TOKEN, ENCRYPT_KEY],
     unverified: "the call is not signed, encrypted or marked as Lark's calls are",
     left: "the bot was removed, or the group is gone",
-    development_secret: DEV_TOKEN,
+    development_secret: "dev-lark-token",
     api_base: API_BASE,
     bot_rate_limit: APP_RATE_LIMIT,
     chat_rate_limit: CHAT_RATE_LIMIT,

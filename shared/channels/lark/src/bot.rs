@@ -1,5 +1,6 @@
 //! Identity of the bot that receives the events.
 
+/// The bot that receives the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bot {
     /// `LARK_APP_ID` (`cli_…`): the bot's id as a sender in the API.

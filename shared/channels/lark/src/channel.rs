@@ -9,7 +9,6 @@ use annals_io::clock::Clock;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-pub use crate::about::DEV_TOKEN;
 use crate::client::Client;
 use crate::settings::{APP_ID, APP_SECRET, LarkConfig, VERIFICATION_TOKEN};
 use crate::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
@@ -19,6 +18,7 @@ use crate::{doctor, setup};
 /// Id and secret of the app for a function that runs beside the program, if Lark is not set up.
 pub const DEV_APP: (&str, &str) = ("cli_development", "development");
 
+/// Lark.
 #[derive(Debug)]
 pub struct Lark;
 

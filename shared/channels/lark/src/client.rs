@@ -47,6 +47,7 @@ use self::token::Tokens;
 use super::address::Address;
 use super::bot::Bot;
 use super::render::Chunk;
+use super::settings::API_BASE;
 pub use annals_channel::client::CallError;
 use annals_channel::client::{Api, WaitBudget};
 use annals_channel::rate_limit::RateLimit;
@@ -95,6 +96,7 @@ struct Call<'a> {
 pub struct BotInfo {
     /// The bot's `open_id`, with which the app's events mention it.
     pub open_id: String,
+    /// The app's name.
     #[serde(rename = "app_name", default)]
     pub name: String,
 }
@@ -108,7 +110,7 @@ impl Client {
         app_secret: SecretString,
         clock: Clock,
     ) -> Result<Self, ConfigError> {
-        let api = Api::new("Lark", ("LARK_API_BASE", api_base), REQUEST_TIMEOUT, clock)?;
+        let api = Api::new("Lark", (API_BASE.name, api_base), REQUEST_TIMEOUT, clock)?;
         let tokens = Arc::new(Tokens::new(app_id, app_secret));
         let (may_not_react, open_id) = (Arc::default(), Arc::default());
         Ok(Self { api, tokens, may_not_react, open_id, group_context: None })

@@ -29,8 +29,6 @@
 //! ids and the settings, so that an event that is delivered twice gives the same keys. An event's own id is not used,
 //! since Lark may deliver a message under several.
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod about;
 pub mod address;
 pub mod bot;

@@ -25,6 +25,7 @@ use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1};
 use super::user_id::user_ids;
 use super::{gate, metadata};
 
+/// Events of a call.
 pub type Incoming = annals_channel::webhook::Incoming<()>;
 
 /// Parses a decrypted event in the envelope of either schema. There is one result, since Lark sends one event per call.

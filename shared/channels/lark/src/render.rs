@@ -101,6 +101,7 @@ impl Chunk {
 }
 
 impl Content {
+    /// Returns `msg_type`.
     pub fn msg_type(&self) -> &'static str {
         match self {
             Self::Text(_) => "text",

@@ -4,6 +4,7 @@ use annals_channel::settings::all_or_none;
 use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 
+/// Settings of Lark.
 pub const SETTINGS: [Setting; 6] = [
     Setting::optional(
         APP_ID,
@@ -35,13 +36,18 @@ const GROUP_CONTEXT: Setting = Setting::new(
      none",
 );
 
+/// Secrets and settings of Lark.
 #[derive(Clone, Debug)]
 pub struct LarkConfig {
+    /// `LARK_APP_ID`
     pub app_id: String,
+    /// `LARK_APP_SECRET`
     pub app_secret: SecretString,
+    /// `LARK_VERIFICATION_TOKEN`
     pub verification_token: SecretString,
     /// `LARK_ENCRYPT_KEY`, if the app encrypts its events.
     pub encrypt_key: Option<SecretString>,
+    /// `LARK_API_BASE`
     pub api_base: String,
     /// `LARK_GROUP_CONTEXT`: maximum number of group messages that are fetched around one that addresses the bot; 0
     /// fetches none.

@@ -37,6 +37,7 @@ pub const NONCE_HEADER: &str = "x-lark-request-nonce";
 /// Length of the initialisation vector before the ciphertext.
 const IV_BYTES: usize = 16;
 
+/// Secrets shared with Lark.
 #[derive(Clone, Copy)]
 pub struct Secrets<'a> {
     /// `LARK_ENCRYPT_KEY`; empty counts as not set.
@@ -48,8 +49,11 @@ pub struct Secrets<'a> {
 /// Headers that sign a call, as received.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signature<'a> {
+    /// [`TIMESTAMP_HEADER`]
     pub timestamp: Option<&'a [u8]>,
+    /// [`NONCE_HEADER`]
     pub nonce: Option<&'a [u8]>,
+    /// [`SIGNATURE_HEADER`]
     pub signature: Option<&'a [u8]>,
 }
 
@@ -73,6 +77,7 @@ impl<'a> Signature<'a> {
     }
 }
 
+/// Content of a verified call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verified {
     /// `url_verification`: answer with `{"challenge": …}` within a second.

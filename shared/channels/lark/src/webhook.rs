@@ -45,8 +45,11 @@ const LATE: Duration = Duration::from_secs(10);
 /// `open_id` of the bot if Lark is not set up.
 const LOCAL_BOT: &str = "ou_annals";
 
+/// The webhook of one app.
 pub struct LarkWebhook {
+    /// Settings of all channels.
     pub settings: Settings,
+    /// Settings of the app.
     pub config: LarkConfig,
     /// The client; `None` if Lark is not set up.
     pub client: Option<Client>,

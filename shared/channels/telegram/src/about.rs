@@ -9,16 +9,14 @@ use crate::client::{BOT_RATE_LIMIT, PRIVATE_RATE_LIMIT};
 use crate::settings::{API_BASE, SECRET};
 use crate::setup;
 
-/// Secret header of `/telegram` if no platform is set up.
-pub const DEV_SECRET: &str = "dev-telegram-secret";
-
+/// Facts about Telegram's channel.
 pub static ABOUT: About = About {
     channel: Channel::Telegram,
     path: "/telegram",
     proofs: &[SECRET],
     unverified: "X-Telegram-Bot-Api-Secret-Token is missing or wrong",
     left: "the bot was blocked or removed",
-    development_secret: DEV_SECRET,
+    development_secret: "dev-telegram-secret",
     api_base: API_BASE,
     bot_rate_limit: BOT_RATE_LIMIT,
     chat_rate_limit: PRIVATE_RATE_LIMIT,

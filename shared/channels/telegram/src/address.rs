@@ -26,7 +26,9 @@ pub struct Address {
 /// Source: the parameters of [`editMessageReplyMarkup`](https://core.telegram.org/bots/api#editmessagereplymarkup).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Posted {
+    /// `chat_id`: negative for groups and channels.
     pub chat_id: i64,
+    /// `message_id`
     pub message_id: i64,
     /// `business_connection_id`: the business account on whose behalf it was sent.
     pub business_connection_id: Option<String>,

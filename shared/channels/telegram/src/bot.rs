@@ -1,5 +1,6 @@
 //! Identity of the bot that receives the updates.
 
+/// The bot that receives the updates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bot {
     /// User id: the digits before the `:` of its token.

@@ -9,7 +9,6 @@ use annals_io::clock::Clock;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
-pub use crate::about::DEV_SECRET;
 use crate::client::Client;
 use crate::settings::{SECRET, SECRET_HEADER, TOKEN, TelegramConfig};
 use crate::webhook::TelegramWebhook;
@@ -18,6 +17,7 @@ use crate::{doctor, setup};
 /// Bot token for a function that runs beside the program, if Telegram is not set up. Telegram refuses it.
 const DEV_TOKEN: &str = "1:development";
 
+/// Telegram.
 #[derive(Debug)]
 pub struct Telegram;
 

@@ -46,6 +46,7 @@ pub use self::setup::WebhookInfo;
 use self::target::Target;
 use super::address::{Address, Posted};
 use super::render::{self, Styled};
+use super::settings::API_BASE;
 use super::split::{LIMIT, split};
 pub use annals_channel::client::CallError;
 use annals_channel::client::{Api, WaitBudget};
@@ -58,7 +59,9 @@ use annals_io::clock::Clock;
 ///
 /// Source: <https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this>, also for the next two.
 pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(30, Duration::from_secs(1));
+/// Rate limit of a private chat.
 pub const PRIVATE_RATE_LIMIT: RateLimit = RateLimit::within(1, Duration::from_secs(1));
+/// Rate limit of a group.
 pub const GROUP_RATE_LIMIT: RateLimit = RateLimit::within(20, Duration::from_mins(1));
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -102,7 +105,7 @@ pub fn chunks(markdown: &str) -> Vec<Styled> {
 impl Client {
     /// Creates a client of the Bot API at `api_base`, such as `https://api.telegram.org`, for the bot of `token`.
     pub fn new(api_base: &str, token: SecretString, clock: Clock) -> Result<Self, ConfigError> {
-        let api = Api::new("Telegram", ("TELEGRAM_API_BASE", api_base), REQUEST_TIMEOUT, clock)?;
+        let api = Api::new("Telegram", (API_BASE.name, api_base), REQUEST_TIMEOUT, clock)?;
         let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b':' | b'-' | b'_');
         if token.expose_secret().is_empty() || !token.expose_secret().bytes().all(is_token) {
             let problem = "is not a token: expected <bot id>:<letters, digits, '-' and '_'>";

@@ -25,8 +25,6 @@
 //! *Architecture invariant*: nothing here reads a clock. The result of [`parse`] depends only on the update, the bot's
 //! name and the settings, so that an update that is delivered twice gives the same keys.
 
-#![allow(missing_docs, reason = "an item is documented where its name does not say it")]
-
 pub mod about;
 pub mod address;
 pub mod bot;

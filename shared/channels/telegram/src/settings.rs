@@ -4,6 +4,7 @@ use annals_channel::settings::all_or_none;
 use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 
+/// Settings of Telegram.
 pub const SETTINGS: [Setting; 3] = [
     Setting::optional(
         TOKEN,
@@ -21,12 +22,16 @@ pub(crate) const SECRET_HEADER: &str = "X-Telegram-Bot-Api-Secret-Token";
 pub(crate) const API_BASE: Setting =
     Setting::new("TELEGRAM_API_BASE", "https://api.telegram.org", "an `http` or `https` URL");
 
+/// Secrets and settings of Telegram.
 #[derive(Clone, Debug)]
 pub struct TelegramConfig {
+    /// `TELEGRAM_BOT_TOKEN`
     pub token: SecretString,
     /// Id of the bot: the number at the start of its token.
     pub bot_id: i64,
+    /// `TELEGRAM_WEBHOOK_SECRET`
     pub secret: SecretString,
+    /// `TELEGRAM_API_BASE`
     pub api_base: String,
 }
 

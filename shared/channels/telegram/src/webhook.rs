@@ -25,8 +25,11 @@ use crate::settings::{SECRET_HEADER, TelegramConfig};
 /// User name of the bot if Telegram is not set up.
 const LOCAL_USERNAME: &str = "annals_bot";
 
+/// The webhook of one bot.
 pub struct TelegramWebhook {
+    /// Settings of all channels.
     pub settings: Settings,
+    /// Settings of the bot.
     pub config: TelegramConfig,
     /// The client; `None` if Telegram is not set up.
     pub client: Option<Client>,

@@ -20,13 +20,17 @@ const ENABLED: u8 = 2;
 /// The application, as Discord has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Application {
+    /// Its id.
     pub id: String,
+    /// Its name.
     #[serde(default)]
     pub name: String,
     /// Its public key, in hex.
     #[serde(default)]
     pub verify_key: String,
+    /// Address of interactions.
     pub interactions_endpoint_url: Option<String>,
+    /// Address of webhook events.
     pub event_webhooks_url: Option<String>,
     #[serde(default)]
     flags: u64,

@@ -15,8 +15,10 @@ const ADMINISTRATOR: u64 = (1 << 3) | (1 << 5);
 /// A channel, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ChannelInfo {
+    /// Type of the channel.
     #[serde(rename = "type")]
     pub kind: i64,
+    /// The guild that it belongs to.
     pub guild_id: Option<String>,
     /// The other person of direct messages.
     #[serde(default)]
@@ -37,6 +39,7 @@ impl ChannelInfo {
 }
 
 impl Client {
+    /// Reads a channel.
     pub async fn channel(&self, channel_id: &str) -> Result<ChannelInfo, CallError> {
         self.as_bot("get channel", Method::GET, self.api.url(&["channels", channel_id]), None).await
     }

@@ -10,12 +10,16 @@ use super::{Call, CallError, Client};
 use crate::address::Address;
 use crate::render::{no_mentions, without_previews};
 
+/// A message of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
+    /// The text.
     pub content: &'a str,
     /// The rest of the reply, to be sent as a file, if there is one.
     pub file: Option<&'a str>,
+    /// The buttons.
     pub components: Option<&'a Value>,
+    /// See [`nonce`].
     pub nonce: &'a str,
     /// True for the first message of the first answer.
     pub is_first: bool,

@@ -32,6 +32,7 @@ pub struct WebhookInfo {
     pub pending_update_count: u64,
     /// Time of the last failed delivery, in epoch seconds.
     pub last_error_date: Option<i64>,
+    /// Reason of the last failed delivery.
     pub last_error_message: Option<String>,
     /// Number of updates that may be delivered at once.
     pub max_connections: Option<u8>,

@@ -55,7 +55,7 @@ pub(crate) enum Anchored {
     Gone,
 }
 
-/// What is said of something that is gone needs not be stored, and counts as done.
+/// A write beside an anchor that is gone counts as done: nobody needs it.
 impl From<Anchored> for Written {
     fn from(anchored: Anchored) -> Self {
         match anchored {
