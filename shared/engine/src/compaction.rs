@@ -10,9 +10,7 @@
 //! a plan carries out that one first, so two compactions of one chat use one key, where the first summary stands. A
 //! message that is appended meanwhile is not counted, and so is shown, whatever its time.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires};
+use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires, to_keep};
 use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
 use annals_core::context::view::SessionView;
 use annals_core::context::{Policy, context};
@@ -150,19 +148,11 @@ impl Compaction {
         expires(&view, horizon.soon).then_some(Why::Expiring { before: horizon.before_long })
     }
 
-    /// Moves on the dates of the records that the Session of `records` shows, or that are unanswered, and that leave
-    /// the table before `before`, in epoch seconds: for records that no summary can take in. One write for each. The
-    /// date of a record that covers a message is moved first, so that it never leaves before the message.
+    /// Moves on the dates of the records that [`to_keep`] names, for a Session that no summary can take in. One write for
+    /// each.
     pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
         let view = SessionView::of(records, self.history.clock().now(), &self.view.policy(0));
-        let leaves = |record: &&Record| record.expires_at.is_some_and(|at| at < before);
-        let kept: BTreeMap<&SortKey, &Record> =
-            view.shown_records().filter(leaves).map(|record| (&record.key, record)).collect();
-        let bases: BTreeSet<SortKey> = kept.keys().map(|key| key.base()).collect();
-        let covers = |record: &&Record| record.covers().iter().any(|covered| bases.contains(covered));
-        let covering: Vec<&Record> = records.iter().filter(covers).collect();
-        let rest = kept.into_values().filter(|record| !covering.iter().any(|other| other.key == record.key));
-        for record in covering.iter().copied().chain(rest) {
+        for record in to_keep(&view, records, before) {
             self.history.prolong(record).await?;
         }
         Ok(())

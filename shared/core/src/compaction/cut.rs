@@ -1,5 +1,6 @@
 //! Selects the Session's messages that a summary will replace; the others stay verbatim.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::context::view::{Message, SessionView};
@@ -109,6 +110,21 @@ pub fn cut_at<'v, 'a>(view: &'v SessionView<'a>, to: &SortKey) -> Option<Cut<'v,
 /// Returns true if a record of the view expires before `before`, in epoch seconds.
 pub fn expires(view: &SessionView<'_>, before: i64) -> bool {
     view.earlier_records().any(|record| expires_before(record, before))
+}
+
+/// Returns those of `records` that `view`, of them, shows and that expire before `before`, in epoch seconds. Records that
+/// cover one of these come first, and must be kept first: none may expire before its message, which would be answered again.
+pub fn to_keep<'a>(view: &SessionView<'a>, records: &'a [Record], before: i64) -> Vec<&'a Record> {
+    let expiring: BTreeMap<&SortKey, &Record> = view
+        .shown_records()
+        .filter(|record| expires_before(record, before))
+        .map(|record| (&record.key, record))
+        .collect();
+    let bases: BTreeSet<SortKey> = expiring.keys().map(|key| key.base()).collect();
+    let covers = |record: &&Record| record.covers().iter().any(|covered| bases.contains(covered));
+    let mut kept: Vec<&Record> = records.iter().filter(covers).collect();
+    kept.extend(expiring.into_values().filter(|record| !covers(record)));
+    kept
 }
 
 impl Cut<'_, '_> {

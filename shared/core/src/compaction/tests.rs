@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::json;
 
-use super::cut::{Cut, Rules, Why, cut, cut_at, expires};
+use super::cut::{Cut, Rules, Why, cut, cut_at, expires, to_keep};
 use crate::context::view::{Message, SessionView};
 use crate::context::{Context, Policy, context};
 use crate::message::{Part, Role, UiMessage};
@@ -348,11 +348,8 @@ impl Life {
                 }
                 if !self.compact(&of_line, Why::Expiring { before })? {
                     let view = SessionView::of(&of_line, self.now, &policy(BUDGET));
-                    let shown = view
-                        .summary
-                        .into_iter()
-                        .chain(view.earlier.iter().flat_map(|m| [m.first, m.newest()]));
-                    let keys: Vec<SortKey> = shown.map(|record| record.key.clone()).collect();
+                    let kept = to_keep(&view, &of_line, before);
+                    let keys: Vec<SortKey> = kept.iter().map(|record| record.key.clone()).collect();
                     for key in keys {
                         self.records.get_mut(&key).unwrap().expires_at = Some(expiry(self.now));
                     }
@@ -373,11 +370,12 @@ impl Life {
         });
         let after = context(&self.table(), self.now, &policy(u32::MAX));
         // An event during a silence is shown once the messages before it are gone.
+        let events = self.all.values().filter(|record| record.kind() == Kind::Event);
+        let events: HashSet<String> = events.map(|record| record.message_id.to_string()).collect();
         let said = |context: Context| -> Vec<UiMessage> {
-            let is_kind = |message: &UiMessage, kind: Kind| message.metadata.kind() == Some(kind);
             let is_said = |message: &UiMessage| match message.role {
-                Role::User => !is_kind(message, Kind::Event),
-                _ => is_kind(message, Kind::Summary) || message.id.ends_with("/reply"),
+                Role::User => !events.contains(&message.id),
+                _ => message.metadata.kind() == Some(Kind::Summary) || message.id.ends_with("/reply"),
             };
             context.messages.into_iter().filter(is_said).collect()
         };

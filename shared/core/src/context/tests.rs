@@ -255,8 +255,12 @@ fn an_imported_answer_answers_the_message_before_it() {
     let imported_reply = with(reply(&[(0, 1)]), |attributes| attributes.covers.clear());
     check(&[question.clone(), asks.clone(), imported_reply], 0, "u1v1 a1 |");
     check(&[question.clone(), asks.clone(), answer.clone()], 0, "u1v1 a |");
-    check(&[question, asks, aside(1, 3)], 0, "u3 | u1v1");
-    check(&[user(0, 1), answer], 0, "a | u1");
+    check(&[question.clone(), asks.clone(), aside(1, 3)], 0, "u3 | u1v1");
+    check(&[user(0, 1), answer.clone()], 0, "a | u1");
+    // The message came late, and waits whether the other has expired or not.
+    let late = Record { sent_at: hours(1), ..question };
+    check(&[late.clone(), asks.clone(), answer], 1, "a | u1v1");
+    check(&[late, asks], 1, "| u1v1");
 }
 
 #[test]

@@ -245,18 +245,23 @@ fn commands_of_turns(
 }
 
 /// Returns the messages that a reply answers by its key, or a message of the agent by directly following one. Imported answers have no
-/// other sign of what they answer.
+/// other sign of what they answer. A message that was stored after it, since it came late, is not answered:
+/// it would wait again once the other has expired.
 fn answered_by_place(records: &[Record]) -> Vec<SortKey> {
-    let mut said = None;
+    let mut said: Option<&Record> = None;
     let mut answered = Vec::new();
     for record in records {
         match (record.role(), &record.details) {
             _ if record.key.is_reply() => answered.push(record.key.base()),
             // One that asks came by its channel, and is answered by a reply.
             (Role::User, Details::Message(message)) if message.revision == 0 => {
-                said = Some(record.key.base()).filter(|_| !message.asks);
+                said = Some(record).filter(|_| !message.asks);
             }
-            (Role::Assistant, Details::Message(_)) => answered.extend(said.take()),
+            (Role::Assistant, Details::Message(_)) => {
+                // The messages of an import are stored together.
+                let was_there = |said: &&Record| said.sent_at <= record.sent_at.plus(IN_FLIGHT);
+                answered.extend(said.take().filter(was_there).map(|said| said.key.base()));
+            }
             _ => {}
         }
     }
