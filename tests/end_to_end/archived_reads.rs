@@ -179,7 +179,7 @@ async fn large_bodies_stay_outside_and_a_failure_noted_later_is_shown() {
 
     let reply = world.records().await.remove(1);
     let failure = DeliveryFailure { reason: "gone".into(), at: world.clock.now() };
-    world.history.note_delivery_failure(&reply, &failure).await.unwrap();
+    world.history.note_delivery_failure(&reply.chat, &reply.key, &failure).await.unwrap();
     world.clock.advance(Duration::from_hours(300));
     let read = world.listed().await;
     assert_eq!(read[1].delivery_failure(), Some(&failure), "the table's copy counts");

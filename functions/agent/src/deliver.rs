@@ -44,7 +44,7 @@ pub(crate) async fn deliver(
         return Ok((Reached::Unknown, None));
     }
     if let Some(blocked) = head.blocked.as_ref().filter(|blocked| still_blocked(agent, blocked, to)) {
-        agent.history.note_delivery_failure(reply, &blocked.failure).await?;
+        agent.history.note_delivery_failure(&reply.chat, &reply.key, &blocked.failure).await?;
         return Ok((Reached::Unknown, None));
     }
     let language = turn.language(agent.language);
@@ -96,7 +96,7 @@ pub(crate) async fn deliver(
     agent.metrics.count(Metric::DeliveryFailures, to.channel);
     tracing::error!(error = %failure, "failed to deliver a stored reply; it is given up");
     let noted = DeliveryFailure { reason: failure.to_string(), at: agent.clock.now() };
-    agent.history.note_delivery_failure(reply, &noted).await?;
+    agent.history.note_delivery_failure(&reply.chat, &reply.key, &noted).await?;
     let reached = if matches!(failure, DeliveryError::Blocked { .. }) {
         let (channel, chat_id) = (Some(to.channel), Some(to.chat_id.clone()));
         Reached::No(Blocked { failure: noted, channel, chat_id })

@@ -121,7 +121,7 @@ async fn store_form(
     }
     if agent.deliverer.reaches(turn.newest.channel) {
         let failure = DeliveryFailure { reason: STOPPED_DELIVERY.into(), at: agent.clock.now() };
-        history.note_delivery_failure(&form, &failure).await?;
+        history.note_delivery_failure(&form.chat, &form.key, &failure).await?;
     }
     Ok(None)
 }

@@ -47,7 +47,7 @@ impl Agent {
     /// Does the same as [`Agent::run`] for several turns of the queue; `named` are the messages that they name.
     pub async fn run_all(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
         let mut attempt = Attempt::FIRST;
-        let ended = run_uncounted(self, chat, named, &mut attempt).await;
+        let ended = run_turns(self, chat, named, &mut attempt).await;
         if ended.as_ref().is_err_and(|error| !error.continues_elsewhere()) {
             self.metrics.add(Metric::TurnFailures, 1);
         }
@@ -65,7 +65,7 @@ impl Agent {
 }
 
 /// Runs turn after turn until no message is unanswered. Only the first looks for the `named` messages alone.
-async fn run_uncounted(
+async fn run_turns(
     agent: &Agent,
     chat: &ChatKey,
     named: &[SortKey],

@@ -81,7 +81,7 @@ impl Compaction {
         why: Why,
         focus: Option<&str>,
     ) -> Result<Option<Compacted>, CompactionError> {
-        let compacted = self.run_uncounted(lease, records, why, focus).await;
+        let compacted = self.summarise_once(lease, records, why, focus).await;
         match &compacted {
             Ok(Some(_)) => self.metrics.add(Metric::Compactions, 1),
             // The process that claimed the chat compacts it.
@@ -91,7 +91,7 @@ impl Compaction {
         compacted
     }
 
-    async fn run_uncounted(
+    async fn summarise_once(
         &self,
         lease: &Lease,
         records: &[Record],

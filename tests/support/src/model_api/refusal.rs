@@ -24,20 +24,24 @@ pub(super) struct Refusal {
 impl Shape {
     /// Returns the name of an error with this status.
     fn kind_of(self, status: StatusCode) -> &'static str {
-        match (self, status.as_u16()) {
-            (Self::Bedrock, 400) => "ValidationException",
-            (Self::Bedrock, 401 | 403) => "AccessDeniedException",
-            (Self::Bedrock, 429) => "ThrottlingException",
-            (Self::Bedrock, 503) => "ServiceUnavailableException",
-            (Self::Bedrock, _) => "InternalServerException",
-            (_, 401) => "authentication_error",
-            (_, 403) => "permission_error",
-            (_, 404) => "not_found_error",
-            (_, 413) => "request_too_large",
-            (_, 429) => "rate_limit_error",
-            (_, 529) => "overloaded_error",
-            (_, 500..) => "api_error",
-            _ => "invalid_request_error",
+        match self {
+            Self::Bedrock => match status.as_u16() {
+                400 => "ValidationException",
+                401 | 403 => "AccessDeniedException",
+                429 => "ThrottlingException",
+                503 => "ServiceUnavailableException",
+                _ => "InternalServerException",
+            },
+            Self::OpenAi | Self::Anthropic => match status.as_u16() {
+                401 => "authentication_error",
+                403 => "permission_error",
+                404 => "not_found_error",
+                413 => "request_too_large",
+                429 => "rate_limit_error",
+                529 => "overloaded_error",
+                500.. => "api_error",
+                _ => "invalid_request_error",
+            },
         }
     }
 }
