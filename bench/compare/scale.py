@@ -160,27 +160,26 @@ the units that [benchmarks.md](benchmarks.md) measured in a chat of 250 messages
 {table}
 
 - Each message asks. A chat writes every 20 minutes on average, and the busiest tenth of the chats writes a third of the messages. 60 seconds
-  are simulated, with arrivals at random. A chat has one run at a time, which answers all that is unanswered.
-- A run waits 4 seconds for its model and takes 0.1 of its own; a webhook takes 0.025. These are assumptions, and the agent's dollars are
-  nearly all of the first.
+  are simulated, with arrivals at random. A run answers all that is unanswered in its chat.
+- Assumed: a run waits 4 seconds for its model, which is nearly all of the agent's cost, and takes 0.1 of its own; a webhook takes 0.025.
 - A turn has the mean units of 100 turns with their compactions; archiving is a visit for 100 records, as
   [measured](../bench/README.md#cost). Each chat is visited once a day. Records stay in the table for nine days. Not in the dollars: storage in
   S3, logs, traffic to the internet, the compactor's function.
-- A process registers a chat once in 18 hours. With more processes of a webhook, a message meets a process that has not registered
-  its chat more often, and costs three units more: one to register, two when a visit takes the entry away.
-- Prices of us-east-1, as in [benchmarks.md](benchmarks.md#cost-of-a-million-messages), without their discounts for large volumes; storage of the table
+- Each process of a webhook registers a chat once in 18 hours. A message that registers its chat costs three units more: one to register, two
+  when a visit takes the entry away.
+- Prices are those of [benchmarks.md](benchmarks.md#cost-of-a-million-messages); storage of the table
   [$0.25 per GB-month](https://aws.amazon.com/dynamodb/pricing/).
 
 ## What breaks first
 
-Messages a second at which a limit is reached, with the units of the largest load; the limits are AWS's defaults and Annals' own:
+With the units of the largest load, and AWS's default limits and Annals' own:
 
 | messages a second | limit | then | what moves it |
 |---|---|---|---|
 {broken}
 
-In one chat: a partition takes 1,000 write units a second, so {chat} messages over HTTP with an id, or some 900 of a platform. A chat's turns never run side by
-side, so its runs do not add to that. Quotas: [DynamoDB](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html),
+In one chat: a partition takes 1,000 write units a second, so {chat} messages over HTTP with an id, or some 900 of a platform. Quotas:
+[DynamoDB](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html),
 [SQS](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html),
 [Lambda](https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html); what an operator sees: [operations.md](operations.md#aws-limits).
 """
