@@ -152,7 +152,7 @@ pub(crate) struct Remembered {
     #[serde(rename = "type")]
     kind: EntryKind,
     state: EntryState,
-    /// Returns `user` or `chat`.
+    /// `user` for one of a person, `chat` for one of a group.
     scope: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
