@@ -89,7 +89,8 @@ async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
     let bench = Bench::on(&world);
     let mut costs = Vec::new();
     for number in 1..=100 {
-        costs.push(bench.append(&message(number, false)).await.1);
+        let now = world.clock.now();
+        costs.push(bench.append(&Draft { ts: now, ..message(number, false) }).await.1);
         world.clock.advance(Duration::from_mins(40));
     }
     let registering: Vec<usize> = (0..100).filter(|place| costs[*place] != ONE_PUT).collect();
@@ -97,10 +98,11 @@ async fn a_lively_chat_registers_each_eighteen_hours_and_in_each_process() {
     assert!(registering.into_iter().all(|place| costs[place] == REGISTERING), "{costs:?}");
 
     // What another process puts again is refused, and registers nothing; what it puts anew does.
-    let other = Bench::on(&world);
-    assert_eq!(other.append(&message(100, false)).await, (Outcome::Duplicate, ONE_PUT));
-    assert_eq!(other.append(&message(101, false)).await, (Outcome::Stored, REGISTERING));
-    assert_eq!(other.append(&message(102, false)).await, (Outcome::Stored, ONE_PUT));
+    let (other, last) = (Bench::on(&world), world.clock.now().minus(Duration::from_mins(40)));
+    let late = |number| Draft { ts: last, ..message(number, false) };
+    assert_eq!(other.append(&late(100)).await, (Outcome::Duplicate, ONE_PUT));
+    assert_eq!(other.append(&late(101)).await, (Outcome::Stored, REGISTERING));
+    assert_eq!(other.append(&late(102)).await, (Outcome::Stored, ONE_PUT));
 }
 
 /// Deployed, the agent is another process than the endpoint, and remembers no chat.

@@ -310,13 +310,21 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     assert_eq!(asked(&app), ["user: Plant beans", "assistant: You said: Plant beans", "user: How?"]);
     app.idle().await;
     assert_answered_once(&app.records(ROOM).await);
-    // A message that has left the table can be edited as well.
+    // A message that has left the table is answered again in its newest form, and can be edited as well.
     let before = app.history(ROOM).await.len();
     app.leave_the_table(ROOM).await;
+    tell(&app, &regenerate(&[user("m1", "Plant peas")], Some("m1/reply"))).await;
+    assert_eq!(asked(&app), ["user: Plant peas"]);
     let told = tell(&app, &edit("m1", &[user("m1", "Plant corn")])).await;
     assert_eq!(told, ("m1/reply".into(), "You said: Plant corn".into()));
     app.idle().await;
-    assert_eq!(app.history(ROOM).await.len(), before + 2);
+    let forms = [
+        "m1@2 user revision: Plant peas",
+        "m1/reply@2 assistant revision: You said: Plant peas",
+        "m1@3 user revision: Plant corn",
+        "m1/reply@3 assistant revision: You said: Plant corn",
+    ];
+    assert_eq!(app.lines(ROOM).await[before..], forms);
     app.finish().await;
 }
 

@@ -91,17 +91,17 @@ async fn an_edit_finds_its_number_whichever_form_has_left_the_table() {
 }
 
 #[tokio::test]
-async fn only_what_is_as_old_as_records_live_is_looked_for_in_the_archive() {
+async fn only_what_is_older_than_a_day_is_looked_for_in_the_archive() {
     let world = World::new().await;
     world.say(1, 0, "first").await;
     world.archive_everything().await;
-    world.clock.advance(Duration::from_hours(100));
+    world.clock.advance(Duration::from_hours(23));
     world.history.meter().take();
     world.say(2, 0, "late, but not that late").await;
     let cost = world.history.meter().take();
     assert_eq!(cost, Consumed { read_units: 0.0, ..cost }, "the append read from a store");
-    world.clock.advance(Duration::from_hours(200));
-    world.say(3, 0, "as old as a record can be").await;
+    world.clock.advance(Duration::from_hours(2));
+    world.say(3, 0, "as old as a record that left under other settings").await;
     assert!(world.history.meter().take().read_units > 0.0);
     assert_eq!(world.lines().await.len(), 3, "a message is missing");
 }
@@ -267,7 +267,7 @@ async fn an_expired_message_is_not_revived_without_its_reply() {
     world.ask(1, 0, "hello").await;
     let record = world.records().await.remove(0);
     world.clock.advance(A_LIFE);
-    world.history.prolong(&record).await.unwrap();
+    world.history.prolong(&record, world.clock.now()).await.unwrap();
     let after = world.records().await.remove(0);
     assert_eq!(after.expires_at, record.expires_at);
     assert_eq!(context(&[after], world.clock.now(), &POLICY).unanswered, []);

@@ -100,7 +100,7 @@ pub fn has_stopped(head: &Head) -> bool {
 fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<OpenTurn> {
     let covers = covered_by_one_turn(records, waiting_before(records, command, now), u32::MAX);
     if covers.is_empty() {
-        return going_on_before(records, command).find_map(|reply| resuming(records, &reply));
+        return going_on_before(records, command, now).find_map(|reply| resuming(records, &reply));
     }
     Some(OpenTurn::new(covers))
 }

@@ -95,11 +95,7 @@ pub(crate) async fn add_covered(
         }
     }
     in_order(records);
-    // They are kept until they are answered as if they had come now, also after their dates.
-    let renewed = retention.expires_at(now);
-    for record in records.iter_mut().filter(|record| turn.covers.contains(&record.key.base())) {
-        record.expires_at = later_expiry(record.expires_at, renewed);
-    }
+    renew(records, &turn.covers, retention.expires_at(now));
     let is_whole = turn.covers.is_empty() || newest_covered(records, turn).is_some();
     if !is_whole {
         tracing::error!(
@@ -110,27 +106,38 @@ pub(crate) async fn add_covered(
     Ok(is_whole)
 }
 
-/// Adds to `records` the archived forms of each message that the queue `named` and of which the table has only an edit. If an
-/// archived form asked, none are added: it was answered, and its reply may have left the table. Returns true if any were added.
+/// Adds to `records` the archived forms of each message that the queue `named` and whose first form has left the table, or may leave
+/// it. If an archived form asked, none are added: it was answered, and its reply may have left the table. Returns true if any were
+/// added, or are kept.
 pub(crate) async fn add_edited(
     agent: &Agent,
     chat: &ChatKey,
     named: &[SortKey],
     records: &mut Vec<Record>,
 ) -> Result<bool, HistoryError> {
-    let mut added = false;
+    let now = agent.clock.now();
+    let mut added = Vec::new();
     for base in named {
-        if !message_at(records, base).is_some_and(is_later_form) {
+        let may_have_left = |record: &Record| is_later_form(record) || record.has_lapsed(now);
+        if !message_at(records, base).is_some_and(may_have_left) {
             continue;
         }
         let archived = agent.history.archived_message(chat, base).await?.records;
-        if !archived.iter().any(Record::asks) {
-            added |= !archived.is_empty();
+        if !archived.is_empty() && !archived.iter().any(Record::asks) {
+            added.push(base.clone());
             records.extend(archived);
         }
     }
     in_order(records);
-    Ok(added)
+    renew(records, &added, agent.history.retention().expires_at(now));
+    Ok(!added.is_empty())
+}
+
+/// Keeps the messages at `bases` until they are answered as if they had come now, also after their dates.
+fn renew(records: &mut [Record], bases: &[SortKey], expires_at: Option<i64>) {
+    for record in records.iter_mut().filter(|record| bases.contains(&record.key.base())) {
+        record.expires_at = later_expiry(record.expires_at, expires_at);
+    }
 }
 
 /// Sorts `records`, and keeps one of each key.

@@ -36,7 +36,7 @@ use crate::chat_key::ChatKey;
 use crate::message::ToolCall;
 use crate::message::{Part, PartView, UiMessage};
 use crate::record::{Kind, Record};
-use crate::sort_key::SortKey;
+use crate::sort_key::{SortKey, Timestamp};
 use crate::texts::Texts;
 use crate::visible::shown_input;
 
@@ -277,9 +277,9 @@ pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Rec
     forms.max_by_key(|record| record.revision())
 }
 
-/// Returns the replies in `records` that have to continue, in order: all their requests are answered, or a run broke
-/// off.
-pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
+/// Returns the replies in `records` that have to continue at `now`, in order: all their requests are answered, or a run broke
+/// off. An answer or a form that has lapsed continues nothing: later forms may have left the table before it.
+pub fn to_resume(records: &[Record], now: Timestamp) -> Vec<SortKey> {
     let mut hanging: HashMap<SortKey, Vec<&Record>> = HashMap::new();
     for record in records.iter().filter(|record| record.key.hangs_on_reply()) {
         hanging.entry(record.key.base()).or_default().push(record);
@@ -288,8 +288,11 @@ pub fn to_resume(records: &[Record]) -> Vec<SortKey> {
         let Some(own) = hanging.get(&reply.key.base()) else { return false };
         let forms = own.iter().copied().filter(|record| record.kind() == Kind::Revision);
         let newest = forms.max_by_key(|record| record.revision()).unwrap_or(reply);
-        let verdicts: Vec<Verdict> = own.iter().copied().filter_map(Verdict::of).collect();
-        is_answered(&newest.message, &verdicts) || (newest.revision() > 0 && is_unfinished(&newest.message))
+        let answers = own.iter().copied().filter(|record| !record.has_lapsed(now));
+        let verdicts: Vec<Verdict> = answers.filter_map(Verdict::of).collect();
+        let breaks_off =
+            || newest.revision() > 0 && !newest.has_lapsed(now) && is_unfinished(&newest.message);
+        is_answered(&newest.message, &verdicts) || breaks_off()
     };
     let replies = records.iter().filter(|record| record.kind() == Kind::Normal && record.key.is_reply());
     replies.filter(goes_on).map(|reply| reply.key.clone()).collect()
@@ -407,7 +410,10 @@ mod tests {
     fn check(records: &[Record], goes_on: bool, settled_as: Option<u32>) {
         let records = testing::sorted(records.iter().cloned());
         let reply = testing::key(0, 1).reply();
-        assert_eq!(to_resume(&records), if goes_on { vec![reply.clone()] } else { vec![] });
+        assert_eq!(
+            to_resume(&records, testing::hours(0)),
+            if goes_on { vec![reply.clone()] } else { vec![] }
+        );
         assert_eq!(settled(&records, &reply).map(Record::revision), settled_as);
     }
 
@@ -432,6 +438,16 @@ mod tests {
         let again = form(11, &["output-available", "output-denied", REQUESTED]);
         check(&with(&[done.clone(), again.clone()]), false, Some(11));
         check(&with(&[done, again, answer(2, true)]), true, None);
+
+        // TTL deletes in any order: the forms that followed may have gone before what led to them.
+        let lapsed = |record: &Record| Record { expires_at: Some(0), ..record.clone() };
+        let is_resumed = |records: &[Record]| {
+            let records = testing::sorted(records.iter().cloned());
+            !to_resume(&records, testing::hours(0)).is_empty()
+        };
+        assert!(!is_resumed(&told.each_ref().map(lapsed)));
+        assert!(!is_resumed(&with(&[before.clone(), called.clone()]).iter().map(lapsed).collect::<Vec<_>>()));
+        assert!(is_resumed(&[lapsed(&told[0]), told[1].clone(), told[2].clone()]));
     }
 
     #[test]

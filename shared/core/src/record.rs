@@ -295,6 +295,13 @@ impl Record {
         self.message.role
     }
 
+    /// Returns true if its date has come, after which TTL may delete it. Nothing is answered or continued because of it any more:
+    /// its reply, its later forms and what it led to expire no earlier than it, but TTL deletes expired items in any order, and may have
+    /// deleted them first.
+    pub fn has_lapsed(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now)
+    }
+
     /// Returns true if its platform's clock was ahead of ours by more than [`MAX_AHEAD`].
     pub fn is_ahead(&self) -> bool {
         self.ts > self.sent_at.plus(MAX_AHEAD)

@@ -151,9 +151,10 @@ impl Compaction {
     /// Moves on the dates of the records that [`to_keep`] names, for a Session that no summary can take in. One write for
     /// each.
     pub async fn keep(&self, records: &[Record], before: i64) -> Result<(), HistoryError> {
-        let view = SessionView::of(records, self.history.clock().now(), &self.view.policy(0));
+        let now = self.history.clock().now();
+        let view = SessionView::of(records, now, &self.view.policy(0));
         for record in to_keep(&view, records, before) {
-            self.history.prolong(record).await?;
+            self.history.prolong(record, now).await?;
         }
         Ok(())
     }

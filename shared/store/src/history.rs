@@ -133,10 +133,10 @@ impl Retention {
         self.stay_fresh().saturating_add(self.archive_grace)
     }
 
-    /// Returns true if a record of this time may have left the table by `now`. Half of its lifetime counts as possible:
-    /// a message may have come before its own time, and the settings may have changed.
+    /// Returns true if a record of this time may have left the table by `now`: after a day, since the settings may have been
+    /// shorter when it came, or half of its lifetime, since it may have come before its own time.
     pub fn may_have_left(&self, ts: Timestamp, now: Timestamp) -> bool {
-        now.since(ts) >= self.lifetime() / 2
+        now.since(ts) >= SURELY_THERE.min(self.lifetime() / 2)
     }
 
     /// Returns the stale time, or 48 hours if Sessions never grow stale.
@@ -165,6 +165,9 @@ impl Retention {
 pub fn later_expiry(a: Option<i64>, b: Option<i64>) -> Option<i64> {
     Some(a?.max(b?))
 }
+
+/// Time for which a record stays in the table under any settings but those of a trial.
+const SURELY_THERE: Duration = Duration::from_hours(24);
 
 /// The stale time that decides the lifetime of records if Sessions never grow stale.
 const STALE_AFTER_IF_NEVER: Duration = Duration::from_hours(48);

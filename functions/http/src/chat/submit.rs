@@ -53,7 +53,7 @@ impl Submitted {
 struct StoredMessage {
     /// Key of its first form.
     base: SortKey,
-    /// The records from that key on.
+    /// Its forms, their replies, and what else has its base or covers it, in order.
     records: Vec<Record>,
 }
 
@@ -84,10 +84,15 @@ impl StoredMessage {
 
     /// Returns the number of its next form, which the reply to that form has too.
     fn next_revision(&self, id: &MessageId) -> u32 {
-        let own = [id.clone(), id.derived("reply"), id.derived("notice")];
+        let own = own_ids(id);
         let forms = self.records.iter().filter(|record| own.contains(&record.message_id));
         forms.map(Record::revision).max().unwrap_or(0) + 1
     }
+}
+
+/// Returns the ids of the forms of a message, and of the replies to them.
+fn own_ids(id: &MessageId) -> [MessageId; 3] {
+    [id.clone(), id.derived("reply"), id.derived("notice")]
 }
 
 /// A request on its way into a history.
@@ -175,7 +180,7 @@ impl Request<'_> {
         add_metadata(&mut draft, message);
         let is_command = command(&draft.parts).is_some();
         if ts != self.now {
-            let stored = self.stored_from(draft.key().base()).await?;
+            let stored = self.stored_from(draft.key().base(), &id).await?;
             let is_repeated_command = is_command
                 && stored.is_command()
                 && (!is_edit || stored.records[0].message.parts == message.parts);
@@ -249,16 +254,16 @@ impl Request<'_> {
         let Some(base) = marked.or_else(|| self.read.records.iter().find(is_it).map(first)) else {
             return Ok(None);
         };
-        Ok(Some(self.stored_from(base).await?))
+        Ok(Some(self.stored_from(base, id).await?))
     }
 
-    /// Returns the message at `base`, of the table or the archive, and the records of the table after it.
-    async fn stored_from(&self, base: SortKey) -> Result<StoredMessage, Failure> {
-        let history = self.ingress().history();
-        let mut records = history.message_anywhere(self.chat, &base).await?;
-        records.extend(history.range(self.chat, Some(&base)).await?);
-        records.sort_by(|a, b| a.key.cmp(&b.key));
-        records.dedup_by(|later, first| later.key == first.key);
+    /// Returns the message of this id at `base`, of the table or the archive.
+    async fn stored_from(&self, base: SortKey, id: &MessageId) -> Result<StoredMessage, Failure> {
+        let own = own_ids(id);
+        let is_of_it = |record: &Record| {
+            record.key.base() == base || own.contains(&record.message_id) || record.covers().contains(&base)
+        };
+        let records = self.ingress().history().records_from(self.chat, &base, is_of_it).await?;
         Ok(StoredMessage { base, records })
     }
 

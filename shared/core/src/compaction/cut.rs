@@ -1,6 +1,6 @@
 //! Selects the Session's messages that a summary will replace; the others stay verbatim.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::context::view::{Message, SessionView};
@@ -112,19 +112,16 @@ pub fn expires(view: &SessionView<'_>, before: i64) -> bool {
     view.earlier_records().any(|record| expires_before(record, before))
 }
 
-/// Returns those of `records` that `view`, of them, shows and that expire before `before`, in epoch seconds. Records that
-/// cover one of these come first, and must be kept first: none may expire before its message, which would be answered again.
+/// Returns those of `records` to keep so that none that `view`, of them, shows expires before `before`, in epoch seconds: all of
+/// each message with one that would, and what covers one. Those come first, and must be kept first: a record that covers a
+/// message never expires before it, or it would be answered again.
 pub fn to_keep<'a>(view: &SessionView<'a>, records: &'a [Record], before: i64) -> Vec<&'a Record> {
-    let expiring: BTreeMap<&SortKey, &Record> = view
-        .shown_records()
-        .filter(|record| expires_before(record, before))
-        .map(|record| (&record.key, record))
-        .collect();
-    let bases: BTreeSet<SortKey> = expiring.keys().map(|key| key.base()).collect();
+    let expiring = view.shown_records().filter(|record| expires_before(record, before));
+    let bases: HashSet<SortKey> = expiring.map(|record| record.key.base()).collect();
     let covers = |record: &&Record| record.covers().iter().any(|covered| bases.contains(covered));
-    let mut kept: Vec<&Record> = records.iter().filter(covers).collect();
-    kept.extend(expiring.into_values().filter(|record| !covers(record)));
-    kept
+    let (covering, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(covers);
+    let of_them = others.into_iter().filter(|record| bases.contains(&record.key.base()));
+    covering.into_iter().chain(of_them).collect()
 }
 
 impl Cut<'_, '_> {

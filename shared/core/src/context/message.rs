@@ -141,7 +141,8 @@ pub(super) fn messages<'a>(
             let own = Form { record: first, asked: None };
             let place = if first.key.is_reply() { &first.key } else { &base };
             let newest = newest.get(place).copied().unwrap_or(own);
-            let waits = newest.asked.is_some_and(|asked| !has_lapsed(asked, now));
+            // Without its first form it is no message.
+            let waits = newest.asked.is_some_and(|asked| !asked.has_lapsed(now)) && !first.has_lapsed(now);
             let unanswered = waits && !newest.is_recalled() && !covered.contains(&base);
             Message {
                 base,
@@ -192,11 +193,4 @@ pub(super) fn with_whole_albums<'a>(
             && !message.newest.is_recalled();
     }
     messages
-}
-
-/// Returns true if a message is past the date after which TTL may delete it, so that it is no longer answered. Its
-/// reply expires no earlier than the message, but TTL deletes expired items in any order and may have deleted the reply
-/// first. The first form that asks decides, since an edit expires later than the reply to the first form.
-pub(super) fn has_lapsed(asked: &Record, now: Timestamp) -> bool {
-    asked.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now)
 }

@@ -258,9 +258,12 @@ fn an_imported_answer_answers_the_message_before_it() {
     check(&[question.clone(), asks.clone(), aside(1, 3)], 0, "u3 | u1v1");
     check(&[user(0, 1), answer.clone()], 0, "a | u1");
     // The message came late, and waits whether the other has expired or not.
-    let late = Record { sent_at: hours(1), ..question };
+    let late = Record { sent_at: hours(1), ..question.clone() };
     check(&[late.clone(), asks.clone(), answer], 1, "a | u1v1");
-    check(&[late, asks], 1, "| u1v1");
+    check(&[late, asks.clone()], 1, "| u1v1");
+    // TTL deleted the answer first.
+    let expired = Record { expires_at: Some(hours(1).as_millis() / 1000), ..question };
+    check(&[expired, asks], 1, "u1v1 |");
 }
 
 #[test]

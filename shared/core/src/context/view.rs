@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::Policy;
 pub use super::message::Message;
-use super::message::{has_lapsed, messages, newest_forms, with_whole_albums};
+use super::message::{messages, newest_forms, with_whole_albums};
 use super::replaced::mark_replaced;
 use super::session::{Session, SummedUp};
 use crate::approval;
@@ -127,7 +127,7 @@ impl<'a> SessionView<'a> {
         let waiting = unanswered.iter().chain(others.iter().filter(|message| message.unanswered));
         let waiting = waiting.map(|message| &message.base).chain(&to_compact).chain(&to_send).cloned();
         // A reply that would continue waits while the chat is taken over.
-        let to_resume = approval::to_resume(records);
+        let to_resume = approval::to_resume(records, now);
         let waiting = waiting.chain(to_resume.iter().map(SortKey::base)).min();
         let reaches_back_to = reaches_back_to.map(|from| waiting.map_or(from.clone(), |base| from.min(base)));
         Self {
@@ -230,7 +230,7 @@ fn commands_of_turns(
         .map(|record| record.key.base())
         .collect();
     let is_command =
-        |record: &&Record| record.kind() == Kind::Notice && record.asks() && !has_lapsed(record, now);
+        |record: &&Record| record.kind() == Kind::Notice && record.asks() && !record.has_lapsed(now);
     let open = records.iter().filter(is_command).filter(|record| !covered.contains(&record.key.base()));
     let (mut to_send, mut to_compact) = (Vec::new(), Vec::new());
     for record in open {

@@ -3,7 +3,7 @@
 use annals_core::draft::Draft;
 use annals_core::record::{Kind, Record};
 use annals_core::recording;
-use annals_core::sort_key::SortKey;
+use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::counters::Addition;
 use super::item::{self, MessageAttribute};
@@ -11,11 +11,11 @@ use super::table::{Anchor, Anchored, Item, Update, Written, number};
 use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
 
 impl History {
-    /// Moves the date on which `record` may leave the table to the date that it would have if it were appended now,
+    /// Moves the date on which `record` may leave the table to the date that it would have if it were appended at `now`,
     /// unless it is later already or has come: for records that the context still needs and no summary could take in.
-    /// One write. A record that covers a message must be prolonged before the message.
-    pub async fn prolong(&self, record: &Record) -> Result<(), HistoryError> {
-        let update = match self.retention.expires_at(self.clock.now()) {
+    /// One write. A record that covers a message must be prolonged before the message, from the same `now`.
+    pub async fn prolong(&self, record: &Record, now: Timestamp) -> Result<(), HistoryError> {
+        let update = match self.retention.expires_at(now) {
             // A record that has passed its date is not revived: its reply may be gone.
             Some(expires_at) => Update::default()
                 .set("expiresAt", number(expires_at))

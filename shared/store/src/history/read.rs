@@ -97,6 +97,42 @@ impl History {
         self.records(chat, &Span::all(from.map_or(FIRST_KEY, SortKey::as_str), to)).await
     }
 
+    /// Reads those records of `chat` from the message at `base` on that are `wanted`, of the table or the archive, in order.
+    pub async fn records_from(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+        wanted: impl Fn(&Record) -> bool,
+    ) -> Result<Vec<Record>, HistoryError> {
+        let longest = self.longest_segment_if_left(chat, base).await?;
+        let (mut from, mut found) = (base.to_string(), Vec::new());
+        loop {
+            let entries = self.entries(chat, longest, Span::all(from, LAST_KEY), MAX_PAGE).await?;
+            for stored in entries.iter().map(Entry::stored) {
+                let stored = stored?;
+                if wanted(stored.record()) {
+                    found.push(self.whole(stored).await?);
+                }
+            }
+            match entries.last() {
+                Some(last) if entries.len() == MAX_PAGE => {
+                    from = format!("{}\u{1}", last.stored()?.record().key);
+                }
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// Returns the longest segment of `chat` if the message at `base` may have left the table for one.
+    async fn longest_segment_if_left(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+    ) -> Result<Option<Duration>, HistoryError> {
+        let may_have_left = self.retention.may_have_left(base.ts(), self.clock.now());
+        Ok(if may_have_left { self.head(chat).await?.longest_segment() } else { None })
+    }
+
     /// Reads the record at `key` and all that belong to the same base.
     pub async fn message(&self, chat: &ChatKey, key: &SortKey) -> Result<Vec<Record>, HistoryError> {
         let base = key.base();
@@ -152,8 +188,7 @@ impl History {
         chat: &ChatKey,
         base: &SortKey,
     ) -> Result<(bool, Option<Record>), HistoryError> {
-        let is_archived = self.retention.may_have_left(base.ts(), self.clock.now());
-        let longest = if is_archived { self.head(chat).await?.longest_segment() } else { None };
+        let longest = self.longest_segment_if_left(chat, base).await?;
         let (notice, own_reply, end) = (base.notice(), base.reply(), base.end_of_base());
         let (mut is_there, mut is_message, mut told) = (false, false, None);
         // A message that has passed its date is not answered any more.

@@ -102,16 +102,14 @@ impl History {
     ) -> Result<ReplyAppended, HistoryError> {
         let answer = Answer { revision: number, trace, ..Answer::default() };
         let what = (Details::Reply(answer), reply.channel);
+        let (key, id) = (reply.key.reply_form(number), reply.message_id.clone());
+        let own = self.agents_record(&reply.chat, key, id, what, message);
         let record = Record {
             chat_id: reply.chat_id.clone(),
             user_id: reply.user_id.clone(),
-            ..self.agents_record(
-                &reply.chat,
-                reply.key.reply_form(number),
-                reply.message_id.clone(),
-                what,
-                message,
-            )
+            // The settings may have changed since: without it, the reply would continue once more.
+            expires_at: later_expiry(own.expires_at, reply.expires_at),
+            ..own
         };
         let written = self.put_beside(&record, false, counts).await?;
         Ok(self.stored(record, written).await?.into())

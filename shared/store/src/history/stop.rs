@@ -110,7 +110,7 @@ pub fn has_something_to_end(
     let waiting = waiting_on_line(records, command, now);
     let is_open = |base: &SortKey| head.turn.as_ref().is_some_and(|turn| turn.covers.contains(base));
     let waits = waiting.iter().any(|base| base < command && !is_open(base))
-        || going_on_before(records, command).any(|reply| !is_open(&reply.base()));
+        || going_on_before(records, command, now).any(|reply| !is_open(&reply.base()));
     match &head.turn {
         Some(turn) => waits || ends(records, command, turn),
         // A run may be answering a message from before the first of `records`.
@@ -123,9 +123,10 @@ pub fn has_something_to_end(
 pub fn going_on_before<'a>(
     records: &'a [Record],
     command: &'a SortKey,
+    now: Timestamp,
 ) -> impl Iterator<Item = SortKey> + 'a {
     let line = said_at(records, command).and_then(Record::line);
-    approval::to_resume(records).into_iter().filter(move |reply| {
+    approval::to_resume(records, now).into_iter().filter(move |reply| {
         let found = records.iter().find(|record| record.key == *reply);
         reply.base() < *command && found.and_then(Record::line) == line
     })
