@@ -1,10 +1,10 @@
 //! Finds the work in a chat that this run has claimed, and prepares it: reads the records, captures ended sessions, recalls
 //! memory, waits for the rest of a burst, and compacts. The decision itself is [`next`], a pure function.
 
-use annals_core::chat_key::{ChatKey, Place};
+use annals_core::chat_key::ChatKey;
 use annals_core::chat_settings::GroupActivation;
 use annals_core::context::{context, records_of_turn};
-use annals_core::record::Record;
+use annals_core::record::{Channel, Record};
 use annals_core::sort_key::SortKey;
 use annals_core::trace::Step;
 use annals_engine::usage::Allowance;
@@ -196,15 +196,12 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
     };
     // The same in all turns of the chat, as far as its messages tell.
     let is_group = || records.iter().any(Record::is_group);
-    let is_shared = match chat.place() {
-        Place::Direct { .. } => false,
-        Place::HttpChat { .. } | Place::WebRoom { .. } => agent.memory.links,
+    let is_shared = match chat.channel() {
+        None => false,
+        Some(Channel::Http | Channel::Web) => agent.memory.links,
         // No event of a group tells a person's direct chat in Lark.
-        Place::LarkChat { .. } | Place::LarkThread { .. } => agent.memory.links && is_group(),
-        Place::TelegramChat { .. }
-        | Place::TelegramTopic { .. }
-        | Place::DiscordChannel { .. }
-        | Place::DiscordThread { .. } => is_group(),
+        Some(Channel::Lark) => agent.memory.links && is_group(),
+        Some(_) => is_group(),
     };
     let sends = agent.outgoing.as_ref().map(|_| is_shared);
     Offered::new(recalled, servers, !agent.model.is_echo(), sends, agent.profile.clone())

@@ -31,58 +31,82 @@ pub struct ChatKey {
     place: Place,
 }
 
-/// The place that a key names, one variant per row of the keys table.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
-    /// `telegram:chat:<chatId>`: a private chat, a group or a channel.
-    TelegramChat {
+/// Declares the places that keys name: the form of each key, with `{}` for a part, and its parts with their names.
+macro_rules! places {
+    ($($(#[$of_place:meta])* $place:ident $form:literal { $($(#[$of_part:meta])* $part:ident $name:literal,)+ })+) => {
+        /// The place that a key names, one variant per row of the keys table.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Place { $($(#[$of_place])* $place { $($(#[$of_part])* $part: String,)+ },)+ }
+
+        impl Place {
+            const FORMS: &[&str] = &[$($form),+];
+
+            /// Returns the form of the key, and the parts with their names, in the order of the key.
+            fn form(&self) -> (&'static str, Vec<(&'static str, &str)>) {
+                match self { $(Self::$place { $($part),+ } => ($form, vec![$(($name, $part)),+]),)+ }
+            }
+
+            /// Reads the segments of a key. Returns `None` if they have none of the forms.
+            fn read(segments: &[&str]) -> Result<Option<Self>, KeyError> {
+                $(if let Some([$($part),+]) = parts_of($form, segments) {
+                    return Ok(Some(Self::$place { $($part: unescape($part)?),+ }));
+                })+
+                Ok(None)
+            }
+        }
+    };
+}
+
+places! {
+    /// A private chat, a group or a channel.
+    TelegramChat "telegram:chat:{}" {
         /// Telegram's chat id, negative for groups and channels.
-        chat_id: String,
-    },
-    /// `telegram:chat:<chatId>:topic:<threadId>`: a forum topic other than General.
-    TelegramTopic {
+        chat_id "chatId",
+    }
+    /// A forum topic other than General.
+    TelegramTopic "telegram:chat:{}:topic:{}" {
         /// The forum's chat id.
-        chat_id: String,
+        chat_id "chatId",
         /// The topic's `message_thread_id`.
-        thread_id: String,
-    },
-    /// `lark:chat:<chatId>`: a Lark p2p chat or group.
-    LarkChat {
+        thread_id "threadId",
+    }
+    /// A Lark p2p chat or group.
+    LarkChat "lark:chat:{}" {
         /// Lark's `chat_id` (`oc_…`).
-        chat_id: String,
-    },
-    /// `lark:chat:<chatId>:thread:<threadId>`: a Lark topic thread.
-    LarkThread {
+        chat_id "chatId",
+    }
+    /// A Lark topic thread.
+    LarkThread "lark:chat:{}:thread:{}" {
         /// The group's `chat_id`.
-        chat_id: String,
+        chat_id "chatId",
         /// Lark's `thread_id` (`omt_…`).
-        thread_id: String,
-    },
-    /// `http:chat:<keyName>:<chatId>`: a conversation of an API caller.
-    HttpChat {
+        thread_id "threadId",
+    }
+    /// A conversation of an API caller.
+    HttpChat "http:chat:{}:{}" {
         /// Name of the API key, so that no caller can name a chat of another.
-        key_name: String,
+        key_name "keyName",
         /// The caller's id of the conversation.
-        chat_id: String,
-    },
-    /// `web:room:<keyName>:<roomId>`: a `useChat` conversation.
-    WebRoom {
+        chat_id "chatId",
+    }
+    /// A `useChat` conversation.
+    WebRoom "web:room:{}:{}" {
         /// Name of the API key.
-        key_name: String,
+        key_name "keyName",
         /// The `id` that `useChat` sends.
-        room_id: String,
-    },
-    /// `agent:<agentId>:channel:<guildId>:<channelId>`: a Discord channel.
-    DiscordChannel { agent_id: String, guild_id: String, channel_id: String },
-    /// `agent:<agentId>:thread:<guildId>:<threadId>`: a Discord thread.
-    DiscordThread { agent_id: String, guild_id: String, thread_id: String },
-    /// `agent:<agentId>:user:<userId>`: one chat per person, on every channel.
-    Direct {
+        room_id "roomId",
+    }
+    /// A Discord channel.
+    DiscordChannel "agent:{}:channel:{}:{}" { agent_id "agentId", guild_id "guildId", channel_id "channelId", }
+    /// A Discord thread.
+    DiscordThread "agent:{}:thread:{}:{}" { agent_id "agentId", guild_id "guildId", thread_id "threadId", }
+    /// One chat per person, on every channel.
+    Direct "agent:{}:user:{}" {
         /// `AGENT_ID`.
-        agent_id: String,
+        agent_id "agentId",
         /// Id of the person across channels.
-        user_id: String,
-    },
+        user_id "userId",
+    }
 }
 
 /// The people who can speak in a chat, as far as its key tells.
@@ -112,10 +136,7 @@ pub enum KeyError {
     TooLong { bytes: usize },
     #[error("a chat key contains a '%' that starts neither '%3A' nor '%25'")]
     BadEscape,
-    #[error(
-        "not a chat key: expected one of telegram:chat:…, lark:chat:…, http:chat:…, web:room:…, \
-         agent:…:channel:…, agent:…:thread:…, agent:…:user:…"
-    )]
+    #[error("not a chat key: expected one of {}", Place::FORMS.join(", ").replace("{}", "…"))]
     UnknownShape,
 }
 
@@ -164,13 +185,7 @@ impl ChatKey {
     /// Creates the key that the private window `chat_id` of `channel` has under `DM_SCOPE=chat`. Returns `None` if that is the
     /// direct chat of its person, as on Discord, or if the channel has no windows of its own.
     pub fn private_window(channel: Channel, chat_id: &str) -> Option<Self> {
-        let chat_id = chat_id.to_owned();
-        let place = match channel {
-            Channel::Telegram => Place::TelegramChat { chat_id },
-            Channel::Lark => Place::LarkChat { chat_id },
-            Channel::Discord | Channel::Http | Channel::Web | Channel::Terminal => return None,
-        };
-        Self::new(place).ok()
+        format!("{channel}:chat:{}", Escaped(chat_id)).parse().ok()
     }
 
     /// Creates the key of the private window of `identity`, if the identity alone tells it, as `telegram-42` does.
@@ -188,17 +203,9 @@ impl ChatKey {
     /// Returns the platform's id of the window: `<chatId>`, `<roomId>`, `<channelId>`, or for a direct chat the
     /// `<userId>`.
     pub fn chat_id(&self) -> &str {
-        match &self.place {
-            Place::TelegramChat { chat_id }
-            | Place::TelegramTopic { chat_id, .. }
-            | Place::LarkChat { chat_id }
-            | Place::LarkThread { chat_id, .. }
-            | Place::HttpChat { chat_id, .. } => chat_id,
-            Place::WebRoom { room_id, .. } => room_id,
-            Place::DiscordChannel { channel_id, .. } => channel_id,
-            Place::DiscordThread { thread_id, .. } => thread_id,
-            Place::Direct { user_id, .. } => user_id,
-        }
+        let (_, parts) = self.place.form();
+        let part = parts.iter().find(|(name, _)| *name == "chatId").or(parts.last());
+        part.map_or("", |(_, id)| *id)
     }
 
     /// Returns the people who can speak in the chat. Whose memory it has, whose chat it is and what an erasure deletes of it
@@ -225,16 +232,10 @@ impl ChatKey {
     /// Returns true for a private window on a platform, false for one of a group, and `None` if the key names no window or
     /// does not tell.
     pub fn is_private(&self) -> Option<bool> {
-        match &self.place {
-            Place::TelegramChat { chat_id } | Place::TelegramTopic { chat_id, .. } => {
-                Some(!chat_id.starts_with('-'))
-            }
-            Place::DiscordChannel { .. } | Place::DiscordThread { .. } => Some(false),
-            Place::LarkChat { .. }
-            | Place::LarkThread { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::Direct { .. } => None,
+        match (self.channel()?, self.speakers()) {
+            // The key of a window does not tell, and its threads are treated alike.
+            (Channel::Lark, _) | (_, Speakers::Callers | Speakers::Untold(_)) => None,
+            (_, speakers) => Some(speakers != Speakers::Several),
         }
     }
 
@@ -268,31 +269,16 @@ impl ChatKey {
 
     /// Returns the window of a topic or a thread, if the key names it.
     pub fn window(&self) -> Option<Self> {
-        match &self.place {
-            Place::TelegramTopic { chat_id, .. } => {
-                Self::new(Place::TelegramChat { chat_id: chat_id.clone() }).ok()
-            }
-            Place::LarkThread { chat_id, .. } => Self::new(Place::LarkChat { chat_id: chat_id.clone() }).ok(),
-            // The key of a Discord thread does not name its channel.
-            Place::DiscordThread { .. }
-            | Place::DiscordChannel { .. }
-            | Place::TelegramChat { .. }
-            | Place::LarkChat { .. }
-            | Place::HttpChat { .. }
-            | Place::WebRoom { .. }
-            | Place::Direct { .. } => None,
-        }
+        self.place.part("threadId")?;
+        // The key of a Discord thread does not name its channel.
+        Self::private_window(self.channel()?, self.place.part("chatId")?)
     }
 
     /// Returns the channel; `None` for a direct chat, which may have several.
     pub fn channel(&self) -> Option<Channel> {
         match &self.place {
-            Place::TelegramChat { .. } | Place::TelegramTopic { .. } => Some(Channel::Telegram),
-            Place::LarkChat { .. } | Place::LarkThread { .. } => Some(Channel::Lark),
             Place::DiscordChannel { .. } | Place::DiscordThread { .. } => Some(Channel::Discord),
-            Place::HttpChat { .. } => Some(Channel::Http),
-            Place::WebRoom { .. } => Some(Channel::Web),
-            Place::Direct { .. } => None,
+            _ => self.family().parse().ok(),
         }
     }
 
@@ -310,37 +296,6 @@ impl ChatKey {
 }
 
 impl Place {
-    /// Returns the form of the key, with `{}` for each part, and the parts with their names, in the order of the key.
-    fn form(&self) -> (&'static str, Vec<(&'static str, &str)>) {
-        match self {
-            Self::TelegramChat { chat_id } => ("telegram:chat:{}", vec![("chatId", chat_id)]),
-            Self::TelegramTopic { chat_id, thread_id } => {
-                ("telegram:chat:{}:topic:{}", vec![("chatId", chat_id), ("threadId", thread_id)])
-            }
-            Self::LarkChat { chat_id } => ("lark:chat:{}", vec![("chatId", chat_id)]),
-            Self::LarkThread { chat_id, thread_id } => {
-                ("lark:chat:{}:thread:{}", vec![("chatId", chat_id), ("threadId", thread_id)])
-            }
-            Self::HttpChat { key_name, chat_id } => {
-                ("http:chat:{}:{}", vec![("keyName", key_name), ("chatId", chat_id)])
-            }
-            Self::WebRoom { key_name, room_id } => {
-                ("web:room:{}:{}", vec![("keyName", key_name), ("roomId", room_id)])
-            }
-            Self::DiscordChannel { agent_id, guild_id, channel_id } => (
-                "agent:{}:channel:{}:{}",
-                vec![("agentId", agent_id), ("guildId", guild_id), ("channelId", channel_id)],
-            ),
-            Self::DiscordThread { agent_id, guild_id, thread_id } => (
-                "agent:{}:thread:{}:{}",
-                vec![("agentId", agent_id), ("guildId", guild_id), ("threadId", thread_id)],
-            ),
-            Self::Direct { agent_id, user_id } => {
-                ("agent:{}:user:{}", vec![("agentId", agent_id), ("userId", user_id)])
-            }
-        }
-    }
-
     fn part(&self, name: &str) -> Option<&str> {
         let (_, parts) = self.form();
         parts.into_iter().find(|(part, _)| *part == name).map(|(_, value)| value)
@@ -363,46 +318,29 @@ impl FromStr for ChatKey {
     /// Parses a key as [`Display`](fmt::Display) writes it. `feishu:` is read as `lark:`, and the older form
     /// `<channel>:<agentId>:dm:<userId>` as the direct chat of that person.
     fn from_str(key: &str) -> Result<Self, KeyError> {
-        let segments: Vec<&str> = key.split(':').collect();
-        Self::new(match segments[..] {
-            ["telegram", "chat", chat] => Place::TelegramChat { chat_id: unescape(chat)? },
-            ["telegram", "chat", chat, "topic", thread] => {
-                Place::TelegramTopic { chat_id: unescape(chat)?, thread_id: unescape(thread)? }
-            }
-            ["lark" | "feishu", "chat", chat] => Place::LarkChat { chat_id: unescape(chat)? },
-            ["lark" | "feishu", "chat", chat, "thread", thread] => {
-                Place::LarkThread { chat_id: unescape(chat)?, thread_id: unescape(thread)? }
-            }
-            ["http", "chat", name, chat] => {
-                Place::HttpChat { key_name: unescape(name)?, chat_id: unescape(chat)? }
-            }
-            ["web", "room", name, room] => {
-                Place::WebRoom { key_name: unescape(name)?, room_id: unescape(room)? }
-            }
-            ["agent", agent, "channel", guild, channel] => Place::DiscordChannel {
-                agent_id: unescape(agent)?,
-                guild_id: unescape(guild)?,
-                channel_id: unescape(channel)?,
-            },
-            ["agent", agent, "thread", guild, thread] => Place::DiscordThread {
-                agent_id: unescape(agent)?,
-                guild_id: unescape(guild)?,
-                thread_id: unescape(thread)?,
-            },
-            ["agent", agent, "user", user] => {
-                Place::Direct { agent_id: unescape(agent)?, user_id: unescape(user)? }
-            }
-            [channel, agent, "dm", user] => {
-                let channel = if channel == "feishu" { "lark" } else { channel };
-                let channel = channel.parse::<Channel>().map_err(|_| KeyError::UnknownShape)?;
-                // Checked before it becomes a part of the Person.
-                let user_id = unescape(user)?;
-                check_part("userId", &user_id)?;
-                Place::Direct { agent_id: unescape(agent)?, user_id: channel.identity(&user_id) }
-            }
-            _ => return Err(KeyError::UnknownShape),
-        })
+        let mut segments: Vec<&str> = key.split(':').collect();
+        if segments[0] == "feishu" {
+            segments[0] = "lark";
+        }
+        if let Some(place) = Place::read(&segments)? {
+            return Self::new(place);
+        }
+        let [channel, agent, "dm", user] = segments[..] else { return Err(KeyError::UnknownShape) };
+        let channel: Channel = channel.parse().map_err(|_| KeyError::UnknownShape)?;
+        // Checked before it becomes a part of the Person.
+        let user_id = unescape(user)?;
+        check_part("userId", &user_id)?;
+        Self::direct(&unescape(agent)?, &channel.identity(&user_id))
     }
+}
+
+/// Returns the parts of a key of this form, still escaped; `None` if it has another form.
+fn parts_of<'a, const N: usize>(form: &str, segments: &[&'a str]) -> Option<[&'a str; N]> {
+    let pairs = || form.split(':').zip(segments);
+    let is_of =
+        form.split(':').count() == segments.len() && pairs().all(|(of, own)| of == "{}" || of == *own);
+    let parts = pairs().filter(|(of, _)| is_of && *of == "{}").map(|(_, own)| *own);
+    parts.collect::<Vec<_>>().try_into().ok()
 }
 
 /// A person in a chat: the ChatKey plus `:user:<userId>`. On every record, for audit, permission and approval.
