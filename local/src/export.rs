@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// Such as telegram:chat:42 or http:chat:dev:hello
     #[arg(required_unless_present = "person", conflicts_with = "person")]
     chat_key: Option<String>,
-    /// Everything of this person instead: an identity such as telegram-42, lark-ou_ada or app/ada
+    /// Everything of this person instead: an identity such as telegram-42 or app/ada
     #[arg(long, value_name = "ID", conflicts_with = "format", value_parser = NonEmptyStringValueParser::new())]
     person: Option<String>,
     /// `jsonl` is what `import` takes, `markdown` is for reading

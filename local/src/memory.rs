@@ -47,7 +47,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Owner {
-    /// Such as telegram-42, lark-ou_ada, discord-7 or app/ada
+    /// Such as telegram-42 or app/ada
     #[arg(long, value_name = "ID")]
     user: Option<String>,
     /// Such as telegram:chat:-42

@@ -33,7 +33,7 @@ struct File {
 /// Arguments of `replay`.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// Bodies as JSON: Telegram's updates, Lark's events, Discord's calls; of a folder, its .json files, and not those of folders in it
+    /// Bodies as JSON, as a platform posts them to its webhook; of a folder, its .json files, and not those of folders in it
     #[arg(required = true)]
     paths: Vec<PathBuf>,
 }

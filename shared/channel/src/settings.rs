@@ -215,9 +215,10 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
         let is_platform = |name: &str| name.parse().is_ok_and(Channel::is_platform);
         let id = person.split_once('-').filter(|(channel, _)| is_platform(channel));
         if id.is_none_or(|(_, id)| id.is_empty()) {
+            let forms: Vec<_> = Channel::platforms().map(|channel| format!("{channel}-<id>")).collect();
+            let forms = forms.join(" or ");
             let problem = format!(
-                "has {person:?}, which is not a Person of a platform: give telegram-<id>, lark-<open_id> or \
-                 discord-<id>, with commas between"
+                "has {person:?}, which is not a Person of a platform: give {forms}, with commas between"
             );
             return Err(ConfigError::new(ALLOW_FROM, problem));
         }

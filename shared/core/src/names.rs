@@ -22,22 +22,22 @@ pub enum Channel {
 }
 
 impl Channel {
+    /// Returns the channels of platforms.
+    pub fn platforms() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().copied().filter(|channel| channel.is_platform())
+    }
+
     /// Returns true for the channel of a platform: people there often write several messages in a row, and the reply is
     /// sent to them. Returns false if callers fetch the reply.
     pub fn is_platform(self) -> bool {
-        match self {
-            Self::Telegram | Self::Lark | Self::Discord => true,
-            Self::Http | Self::Web | Self::Terminal => false,
-        }
+        !matches!(self, Self::Http | Self::Web | Self::Terminal)
     }
 
     /// Returns the identity of the channel's user `user_id`, which is the user part of a direct chat's key:
-    /// `telegram-<id>`, `lark-<open_id>`, and the id itself on the other channels.
+    /// `telegram-<id>`, `lark-<open_id>`, and the id itself on Discord and where there is no platform.
     pub fn identity(self, user_id: &str) -> String {
-        match self {
-            Self::Telegram | Self::Lark => format!("{self}-{user_id}"),
-            Self::Discord | Self::Http | Self::Web | Self::Terminal => user_id.to_owned(),
-        }
+        let is_bare = self == Self::Discord || !self.is_platform();
+        if is_bare { user_id.to_owned() } else { format!("{self}-{user_id}") }
     }
 
     /// Returns true if `id` has the form of the platform's message ids. Derived ids have `/` and more after it.
@@ -53,19 +53,13 @@ impl Channel {
     /// Returns true if the platform reaches a thread by a message in it alone. Others are given the thread, and would quote
     /// the message.
     pub fn reaches_threads_by_messages(self) -> bool {
-        match self {
-            Self::Lark => true,
-            Self::Telegram | Self::Discord | Self::Http | Self::Web | Self::Terminal => false,
-        }
+        self == Self::Lark
     }
 
     /// Returns true for the channels of the API's callers. They choose the ids of messages and name the user, so that a caller
     /// may repeat another user's id; and they read replies and confirmations in the history, files included.
     pub fn is_of_callers(self) -> bool {
-        match self {
-            Self::Http | Self::Web => true,
-            Self::Telegram | Self::Lark | Self::Discord | Self::Terminal => false,
-        }
+        matches!(self, Self::Http | Self::Web)
     }
 
     /// Returns the name of the platform or protocol, as people are shown it.

@@ -327,12 +327,10 @@ impl Texts for En {
     }
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String {
         let channel = match channel {
-            Channel::Telegram => "Telegram",
-            Channel::Lark => "Lark",
-            Channel::Discord => "Discord",
             Channel::Http => "the HTTP API",
             Channel::Web => "a web page",
             Channel::Terminal => "the terminal",
+            platform => platform.title(),
         };
         let name = name.map(|name| format!(", called “{name}” there")).unwrap_or_default();
         format!("{identity} on {channel}{name}")

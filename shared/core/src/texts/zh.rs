@@ -295,12 +295,11 @@ impl Texts for Zh {
     }
     fn side(&self, identity: &str, channel: Channel, name: Option<&str>) -> String {
         let channel = match channel {
-            Channel::Telegram => "Telegram",
             Channel::Lark => "飞书",
-            Channel::Discord => "Discord",
             Channel::Http => "HTTP API",
             Channel::Web => "网页",
             Channel::Terminal => "终端",
+            platform => platform.title(),
         };
         let name = name.map(|name| format!("，在那里名为“{name}”")).unwrap_or_default();
         format!("{identity}（{channel}{name}）")
