@@ -1,29 +1,34 @@
 //! The settings of everything that this program runs, and variables whose names look like misspelt ones.
 
+use std::iter;
+
 use annals_channel::finding::Words;
 use annals_channel::words;
 use annals_core::settings::Setting;
+use annals_runtime::channels;
 
-/// The sections of `docs/settings.md`: their titles, and the settings of the crates that read them.
-pub const SECTIONS: [(&str, &[&[Setting]]); 6] = [
-    ("Model and tools", &[&annals_model::settings::SETTINGS, &annals_engine::settings::tools::SETTINGS]),
-    ("Answers", &[&annals_engine::settings::SETTINGS]),
-    (
-        "Channels",
-        &[
-            &annals_channel::settings::SETTINGS,
-            &annals_channel_telegram::settings::SETTINGS,
-            &annals_channel_lark::settings::SETTINGS,
-            &annals_channel_discord::settings::SETTINGS,
-        ],
-    ),
-    ("HTTP API", &[&annals_http::settings::SETTINGS]),
-    ("Storage", &[&annals_store::settings::SETTINGS]),
-    (
-        "Program",
-        &[&crate::config::SETTINGS, &annals_runtime::secrets::SETTINGS, &annals_runtime::telemetry::SETTINGS],
-    ),
-];
+/// Returns the sections of `docs/settings.md`: their titles, and the settings of the crates that read them.
+pub fn sections() -> [(&'static str, Vec<&'static [Setting]>); 6] {
+    let channels = channels::local().into_iter().map(|entry| entry.about.settings);
+    [
+        (
+            "Model and tools",
+            vec![&annals_model::settings::SETTINGS[..], &annals_engine::settings::tools::SETTINGS],
+        ),
+        ("Answers", vec![&annals_engine::settings::SETTINGS]),
+        ("Channels", iter::once(&annals_channel::settings::SETTINGS[..]).chain(channels).collect()),
+        ("HTTP API", vec![&annals_http::settings::SETTINGS]),
+        ("Storage", vec![&annals_store::settings::SETTINGS]),
+        (
+            "Program",
+            vec![
+                &crate::config::SETTINGS[..],
+                &annals_runtime::secrets::SETTINGS,
+                &annals_runtime::telemetry::SETTINGS,
+            ],
+        ),
+    ]
+}
 
 /// Usual variables of shells and build tools whose names are close to that of a setting.
 const OF_OTHERS: [&str; 2] = ["LINES", "MODE"];
@@ -33,7 +38,7 @@ const LONG: usize = 8;
 
 /// Returns all settings, in the order of the page.
 pub fn all() -> impl Iterator<Item = &'static Setting> {
-    SECTIONS.iter().flat_map(|(_, lists)| *lists).flat_map(|list| *list)
+    sections().into_iter().flat_map(|(_, lists)| lists).flatten()
 }
 
 /// Returns a warning for each of the variables `names` that looks like a misspelt setting.

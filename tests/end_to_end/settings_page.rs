@@ -6,13 +6,13 @@ use std::path::Path;
 
 use annals_core::settings::{Setting, Unset};
 use annals_io::environment::process_env;
-use annals_local::settings::SECTIONS;
+use annals_local::settings::sections;
 
 fn tables() -> String {
     let mut page = String::new();
-    for (title, lists) in SECTIONS {
+    for (title, lists) in sections() {
         write!(page, "\n## {title}\n\n| variable | default | values |\n| --- | --- | --- |\n").unwrap();
-        for Setting { name, unset, values } in lists.iter().flat_map(|list| *list) {
+        for Setting { name, unset, values } in lists.into_iter().flatten() {
             let unset = match unset {
                 Unset::Default(default) => format!("`{default}`"),
                 Unset::Described(words) => (*words).to_owned(),

@@ -24,6 +24,8 @@ pub struct About {
     pub left: &'static str,
     /// Secret that replaces [`About::proofs`] if nothing is set. Everybody knows it.
     pub development_secret: &'static str,
+    /// All settings of the channel.
+    pub settings: &'static [Setting],
     /// Setting with the address of the platform's API.
     pub api_base: Setting,
     /// Rate limit of the bot over all chats.

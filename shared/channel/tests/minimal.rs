@@ -51,6 +51,7 @@ static ABOUT: About = About {
     unverified: "X-Pager-Secret is missing or wrong",
     left: "the person blocked the bot",
     development_secret: "dev-pager-secret",
+    settings: &SETTINGS,
     api_base: API_BASE,
     bot_rate_limit: RateLimit::within(30, Duration::from_secs(1)),
     chat_rate_limit: RateLimit::within(1, Duration::from_secs(1)),
@@ -117,6 +118,7 @@ impl ChannelDefinition for Pager {
 
 // settings.rs
 
+const SETTINGS: [Setting; 2] = [Setting::optional(SECRET, "any text"), API_BASE];
 const SECRET: &str = "PAGER_SECRET";
 const API_BASE: Setting = Setting::new("PAGER_API_BASE", "https://pager.example", "an `http` or `https` URL");
 

@@ -6,7 +6,7 @@ use annals_channel::about::About;
 use annals_core::record::Channel;
 
 use crate::client::{APP_RATE_LIMIT, CHAT_RATE_LIMIT};
-use crate::settings::{API_BASE, ENCRYPT_KEY, VERIFICATION_TOKEN};
+use crate::settings::{API_BASE, ENCRYPT_KEY, SETTINGS, VERIFICATION_TOKEN};
 use crate::setup;
 
 /// Facts about Lark's channel.
@@ -17,6 +17,7 @@ pub static ABOUT: About = About {
     unverified: "the call is not signed, encrypted or marked as Lark's calls are",
     left: "the bot was removed, or the group is gone",
     development_secret: "dev-lark-token",
+    settings: &SETTINGS,
     api_base: API_BASE,
     bot_rate_limit: APP_RATE_LIMIT,
     chat_rate_limit: CHAT_RATE_LIMIT,

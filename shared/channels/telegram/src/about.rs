@@ -6,7 +6,7 @@ use annals_channel::about::About;
 use annals_core::record::Channel;
 
 use crate::client::{BOT_RATE_LIMIT, PRIVATE_RATE_LIMIT};
-use crate::settings::{API_BASE, SECRET};
+use crate::settings::{API_BASE, SECRET, SETTINGS};
 use crate::setup;
 
 /// Facts about Telegram's channel.
@@ -17,6 +17,7 @@ pub static ABOUT: About = About {
     unverified: "X-Telegram-Bot-Api-Secret-Token is missing or wrong",
     left: "the bot was blocked or removed",
     development_secret: "dev-telegram-secret",
+    settings: &SETTINGS,
     api_base: API_BASE,
     bot_rate_limit: BOT_RATE_LIMIT,
     chat_rate_limit: PRIVATE_RATE_LIMIT,
