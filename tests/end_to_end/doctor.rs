@@ -1,5 +1,6 @@
 //! `doctor`: reports a healthy stack as healthy, and each fault with its remedy, without hiding another check.
 
+use annals_core::record::Channel;
 use annals_test_support::aws_api::{Account, AwsApi, BUCKET, DEAD_LETTERS, QUEUE, TABLE};
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
@@ -337,8 +338,10 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     let port = process.base.rsplit(':').next().unwrap();
     let (code, out, err) = annals(&at(port), &["doctor"]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    let platforms = Channel::platforms().map(|channel| format!("{} not set up, ", channel.title()));
+    let platforms = platforms.collect::<Vec<_>>().concat();
     for line in [
-        "ok     settings             MODEL echo, Telegram not set up, Lark not set up, Discord not set up, the development API key",
+        &*format!("ok     settings             MODEL echo, {platforms}the development API key"),
         &format!("ok     program              answers at {}", process.base),
         &format!("ok     data                 {}", own.display()),
         "ok     table annals         active, with pk and sk",

@@ -1,8 +1,10 @@
 //! Hostile requests: slow and half-open connections, huge and compressed bodies, JSON at the edges of what a parser takes.
 
 use std::io::Write;
+use std::sync::LazyLock;
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_core::record::Channel;
 use annals_runtime::request_body::READ_TIMEOUT;
 use annals_test_support::discord_api::{self, DiscordApi};
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
@@ -20,17 +22,12 @@ use crate::discord::settings_of;
 
 const LARK_KEY: &str = "lark-encrypt-key";
 /// Every route that takes a body of a stranger.
-const ROUTES: [&str; 9] = [
-    "/telegram",
-    "/lark",
-    "/discord",
-    "/v1/chats/c1/messages",
-    "/v1/messages",
-    "/v1/chats/c1/reset",
-    "/v1/chats/c1/compact",
-    "/v1/chats/c1/schedules",
-    "/api/chat",
-];
+static ROUTES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let api = ["messages", "chats/c1/messages", "chats/c1/reset", "chats/c1/compact", "chats/c1/schedules"];
+    let api = api.into_iter().map(|path| format!("/v1/{path}"));
+    let webhooks = Channel::platforms().map(|channel| format!("/{channel}"));
+    webhooks.chain(api).chain(["/api/chat".to_owned()]).collect()
+});
 const ADAS: &str = "telegram:chat:42";
 
 /// A program with every channel set up, and the emulators of its platforms.
@@ -136,7 +133,7 @@ async fn rest(mut stream: OwnedReadHalf) -> String {
 async fn a_body_that_comes_byte_by_byte_ends_after_its_time_and_holds_nobody_up() {
     let target = Target::start().await;
     let (mut answers, mut trickles) = (Vec::new(), Vec::new());
-    for path in ROUTES {
+    for path in &*ROUTES {
         let (reads, writes) = target.connect(&head(path, 1_000_000)).await.into_split();
         answers.push(rest(reads));
         trickles.push(trickle(writes));
@@ -159,7 +156,7 @@ async fn connections_that_send_nothing_hold_nobody_up() {
     let target = Target::start().await;
     let mut open = Vec::new();
     for at in 0..150 {
-        let path = ROUTES[at % ROUTES.len()];
+        let path = &ROUTES[at % ROUTES.len()];
         let text = match at % 3 {
             0 => String::new(),
             1 => format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Slow: "),
@@ -188,7 +185,7 @@ async fn bodies_that_are_huge_or_compressed_are_refused_and_nothing_is_stored() 
     }
     let bomb = bomb.finish().unwrap();
     assert!(bomb.len() < 256 * 1024, "{}", bomb.len());
-    for path in ROUTES {
+    for path in &*ROUTES {
         // The answer comes before the body has ended, so the connection may be closed before the answer is read. It is not used again.
         let status = target.send(path, &ten_megabytes, &[("connection", "close")]).await;
         assert!(status.is_none_or(|status| status == 413), "{path}: {status:?}");
@@ -228,7 +225,7 @@ async fn json_at_the_edges_of_numbers_texts_and_depth_is_no_failure() {
     ] {
         bodies.extend(numbers.map(|number| body.replace('N', number).into_bytes()));
     }
-    for path in ROUTES {
+    for path in &*ROUTES {
         for body in &bodies {
             // Lark's are encrypted, so that they reach the parser.
             let encrypted = json!({"encrypt": encrypt(LARK_KEY, body)}).to_string();

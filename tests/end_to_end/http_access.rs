@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use annals_core::record::Channel;
 use reqwest::header::{ALLOW, HOST, ORIGIN};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -171,10 +172,10 @@ async fn an_invalid_chat_id_query_route_or_method_is_refused_with_a_problem() {
         ("POST", "/v1/chats/c1/context"),
         ("GET", "/v1/chats/c1/reset"),
         ("POST", "/health"),
-        ("GET", "/telegram"),
         ("POST", "/local/outbox"),
     ];
     requests.extend(others.map(|(method, path)| (method, path.to_owned(), 405, "method-not-allowed")));
+    requests.extend(Channel::platforms().map(|of| ("GET", format!("/{of}"), 405, "method-not-allowed")));
     for (method, path, status, kind) in requests {
         let request = app.request(method.parse().unwrap(), &path).bearer_auth(OPS_KEY);
         let request = request.body(json!({"userId": "ada", "text": "hunter2"}).to_string());

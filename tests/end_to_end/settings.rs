@@ -1,31 +1,33 @@
 //! `infra/template.yaml` sets the variables that the functions read, and no others; and no secret is among them.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::LazyLock;
 
-use annals_channel::channel;
-use annals_channel::settings::Settings;
-use annals_channel_discord::channel::Discord;
-use annals_channel_lark::channel::Lark;
-use annals_channel_telegram::channel::Telegram;
+use annals_core::record::Channel;
 use annals_core::settings::{Env, Setting, Unset};
 use annals_io::clock::Clock;
+use annals_runtime::channels;
 use annals_runtime::function::ChannelConfig;
 use annals_runtime::process::{FunctionError, ProcessConfig};
 use annals_test_support::template::{TEMPLATE, properties};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 /// The settings in each secret, by the parameter that names it.
-const SECRETS: [(&str, &[&str]); 6] = [
-    ("TelegramSecret", &["TELEGRAM_BOT_TOKEN", "TELEGRAM_WEBHOOK_SECRET"]),
-    ("LarkSecret", &["LARK_APP_ID", "LARK_APP_SECRET", "LARK_ENCRYPT_KEY", "LARK_VERIFICATION_TOKEN"]),
-    ("DiscordSecret", &["DISCORD_APPLICATION_ID", "DISCORD_BOT_TOKEN", "DISCORD_PUBLIC_KEY"]),
-    ("HttpSecret", &["HTTP_API_KEYS"]),
-    ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
-    // What `TOOLS` names, whatever that is.
-    (TOOLS_SECRET, &[]),
-];
+static SECRETS: LazyLock<Vec<(String, &[&str])>> = LazyLock::new(|| {
+    let others: [(&str, &[&str]); 3] = [
+        ("HttpSecret", &["HTTP_API_KEYS"]),
+        ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
+        // What `TOOLS` names, whatever that is.
+        (TOOLS_SECRET, &[]),
+    ];
+    let others = others.map(|(parameter, held)| (parameter.to_owned(), held));
+    let channels = channels::local().into_iter().map(|entry| entry.about);
+    let channels = channels.map(|about| (format!("{}Secret", about.platform()), about.setup.held));
+    others.into_iter().chain(channels).collect()
+});
 const TOOLS_SECRET: &str = "ToolsSecret";
 
 /// Variables that each function reads before its settings, by `telemetry` and by the SDK; and those that nobody reads.
@@ -44,11 +46,8 @@ const LEFT_OUT: [&str; 4] =
 
 type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
-/// Reads the settings of each program, as its `main` does.
-const READERS: [(&str, Reader); 8] = [
-    ("telegram", |env, clock| of_webhook(env, clock, channel::webhook::<Telegram>)),
-    ("lark", |env, clock| of_webhook(env, clock, channel::webhook::<Lark>)),
-    ("discord", |env, clock| of_webhook(env, clock, channel::webhook::<Discord>)),
+/// Reads the settings of each program that is no channel's, as its `main` does.
+const READERS: [(&str, Reader); 5] = [
     ("http", |env, clock| annals_http::function::Config::from_env(env, clock).map(drop)),
     ("streaming", |env, clock| annals_streaming::Config::from_env(env, clock).map(drop)),
     ("agent", |env, clock| annals_agent::function::QueueConfig::from_env(env, clock).map(drop)),
@@ -56,13 +55,18 @@ const READERS: [(&str, Reader); 8] = [
     ("relay", |env, clock| annals_discord_relay::function::Config::from_env(env, clock).map(drop)),
 ];
 
-fn of_webhook<T>(
-    env: Env<'_>,
-    clock: &Clock,
-    of_channel: fn(Env<'_>, &Settings, &Clock) -> Result<T, FunctionError>,
-) -> Result<(), FunctionError> {
-    let config = ChannelConfig::from_env(env)?;
-    of_channel(env, &config.channels, clock).map(drop)
+/// Reads the settings of the channel `name`, as its function does.
+fn read_channel(name: &str, env: Env<'_>) {
+    ChannelConfig::from_env(env).unwrap();
+    let entry = channels::local().into_iter().find(|entry| entry.about.channel.as_str() == name).expect(name);
+    assert!((entry.from_env)(env).unwrap().is_set_up(), "{name}");
+}
+
+/// Returns the development settings of all channels.
+fn development() -> HashMap<&'static str, String> {
+    let unset = channels::local().into_iter().map(|entry| (entry.from_env)(Env::new(&|_| None)).unwrap());
+    let settings = unset.flat_map(|channel| channel.secrets(None));
+    settings.map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
 }
 
 /// A setting that a function reads with the rest and does not use: the agent fetches a group's messages.
@@ -84,39 +88,30 @@ fn shared_variables() -> BTreeSet<String> {
 /// The parameters that name the secrets of `function`.
 fn secrets(function: &str) -> BTreeSet<&'static str> {
     let named = properties(function)["Environment"]["Variables"]["ANNALS_SECRETS"].to_string();
-    let parameters = SECRETS.map(|(parameter, _)| parameter);
-    parameters
-        .into_iter()
-        .filter(|parameter| named.contains(&json!({"Ref": parameter}).to_string()))
-        .collect()
+    let parameters = SECRETS.iter().map(|(parameter, _)| parameter.as_str());
+    parameters.filter(|parameter| named.contains(&json!({"Ref": parameter}).to_string())).collect()
 }
 
 /// The names that the program of `function` asks for, where everything is set.
 fn read_by(function: &str) -> BTreeSet<String> {
     let program = TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
     let names = RefCell::new(BTreeSet::new());
+    let development = development();
     let lookup = |name: &str| {
         names.borrow_mut().insert(name.to_owned());
         let value = match name {
             "HTTP_API_KEYS" => "app:0123456789abcdef",
             "MODEL" => "echo",
-            "TELEGRAM_BOT_TOKEN" => "1:x",
-            "DISCORD_APPLICATION_ID" => "1",
-            "DISCORD_PUBLIC_KEY" => "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8",
-            "ANNALS_TABLE"
-            | "ANNALS_BUCKET"
-            | "ANNALS_QUEUE_URL"
-            | "TELEGRAM_WEBHOOK_SECRET"
-            | "LARK_APP_ID"
-            | "LARK_APP_SECRET"
-            | "LARK_VERIFICATION_TOKEN" => "x",
-            _ => return None,
+            "ANNALS_TABLE" | "ANNALS_BUCKET" | "ANNALS_QUEUE_URL" => "x",
+            _ => development.get(name)?,
         };
         Some(value.to_owned())
     };
-    let (_, read) = READERS.iter().find(|(name, _)| *name == program).expect(program);
     ProcessConfig::from_env(Env::new(&lookup)).unwrap();
-    read(Env::new(&lookup), &Clock::system()).unwrap();
+    match READERS.iter().find(|(name, _)| *name == program) {
+        Some((_, read)) => read(Env::new(&lookup), &Clock::system()).unwrap(),
+        None => read_channel(program, Env::new(&lookup)),
+    }
     names.into_inner()
 }
 
@@ -131,9 +126,9 @@ fn each_function_is_given_what_it_reads() {
             .iter()
             .filter(|(parameter, held)| {
                 held.iter().any(|name| read.contains(*name))
-                    || (*parameter == TOOLS_SECRET && read.contains("TOOLS"))
+                    || (parameter == TOOLS_SECRET && read.contains("TOOLS"))
             })
-            .map(|(parameter, _)| *parameter)
+            .map(|(parameter, _)| parameter.as_str())
             .collect();
         assert_eq!(secrets(function), needed, "{function}");
         for name in SECRETS.iter().flat_map(|(_, held)| *held) {
@@ -155,17 +150,22 @@ fn each_function_is_given_what_it_reads() {
 fn the_deployment_page_makes_a_secret_of_its_own_for_each_function() {
     const PAGE: &str = include_str!("../../docs/operations.md");
     let made: Vec<&str> = PAGE.split("create-secret --name ").skip(1).collect();
-    let held: Vec<&str> = made
+    let mut held: Vec<&str> = made
         .iter()
         .flat_map(|made| {
             let made = made.split("\n\n").next().unwrap();
             let held = SECRETS.iter().filter(|(_, names)| names.iter().any(|name| made.contains(name)));
-            let held: Vec<&str> = held.map(|(parameter, _)| *parameter).collect();
+            let held: Vec<&str> = held.map(|(parameter, _)| parameter.as_str()).collect();
             assert_eq!(held.len(), 1, "{made}");
             held
         })
         .collect();
-    assert_eq!(held, ["HttpSecret", "TelegramSecret", "LarkSecret", "DiscordSecret", "ModelSecret"]);
+    held.sort_unstable();
+    let platforms = Channel::platforms().map(|channel| format!("{}Secret", channel.title()));
+    let mut all: Vec<_> =
+        ["HttpSecret", "ModelSecret"].map(str::to_owned).into_iter().chain(platforms).collect();
+    all.sort_unstable();
+    assert_eq!(held, all);
 }
 
 /// Each setting of the code is in the template or in a secret.
@@ -281,7 +281,7 @@ fn no_secret_is_in_the_template_or_in_an_environment() {
         assert!(!text.contains(&format!("\"{name}\":")), "{name}");
     }
     // A name, so that a role can say which secret it is; an ARN, or a secret itself, is refused.
-    for (parameter, _) in SECRETS {
+    for (parameter, _) in &*SECRETS {
         assert_eq!(TEMPLATE["Parameters"][parameter]["AllowedPattern"], "[A-Za-z0-9/_+=.@-]{0,512}");
     }
 }
