@@ -19,13 +19,16 @@ from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
 from samcli.yamlhelper import yaml_parse
 from samtranslator.translator.transform import transform
 
-TELEGRAM = {"TelegramSecret": "annals/telegram"}
-LARK = {"LarkSecret": "annals/lark"}
-DISCORD = {"DiscordSecret": "annals/discord"}
+# Of each platform's function, the parameters that create it.
+CHANNELS = {
+    folder.name.title(): {f"{folder.name.title()}Secret": f"annals/{folder.name}"}
+    for folder in (Path(__file__).parent.parent / "shared/channels").iterdir()
+}
+ALL = {name: secret for parameters in CHANNELS.values() for name, secret in parameters.items()}
 HTTP = {"HttpSecret": "annals/http"}
 MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
-    **TELEGRAM, **LARK, **DISCORD, "DiscordRelay": "on", **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
+    **ALL, "DiscordRelay": "on", **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
     "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
     "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
@@ -36,15 +39,13 @@ EVERYTHING = {
 ECHO = {"Model": "echo"}
 # Name: parameters, and the functions that they create in addition to the agent and the compactor.
 COMBINATIONS = {
-    "telegram": ({**ECHO, **TELEGRAM}, {"Telegram"}),
-    "lark": ({**ECHO, **LARK}, {"Lark"}),
-    "discord": ({**ECHO, **DISCORD}, {"Discord"}),
-    "relay": ({**ECHO, **DISCORD, "DiscordRelay": "on"}, {"Discord", "Relay"}),
+    **{name.lower(): ({**ECHO, **parameters}, {name}) for name, parameters in CHANNELS.items()},
+    "relay": ({**ECHO, **CHANNELS["Discord"], "DiscordRelay": "on"}, {"Discord", "Relay"}),
     "http": ({**ECHO, **HTTP}, {"Http", "HttpStreaming"}),
-    "telegram-lark": ({**MODEL, **TELEGRAM, **LARK}, {"Telegram", "Lark"}),
+    "telegram-lark": ({**MODEL, **CHANNELS["Telegram"], **CHANNELS["Lark"]}, {"Telegram", "Lark"}),
     "tools": ({**MODEL, **HTTP, "Tools": '{"mcpServers": {"shop": {"url": "https://shop/mcp"}}}'}, {"Http", "HttpStreaming"}),
-    "all": ({**MODEL, **TELEGRAM, **LARK, **DISCORD, **HTTP}, {"Telegram", "Lark", "Discord", "Http", "HttpStreaming"}),
-    "everything": (EVERYTHING, {"Telegram", "Lark", "Discord", "Relay", "Http", "HttpStreaming"}),
+    "all": ({**MODEL, **ALL, **HTTP}, {*CHANNELS, "Http", "HttpStreaming"}),
+    "everything": (EVERYTHING, {*CHANNELS, "Relay", "Http", "HttpStreaming"}),
     "restored": ({**ECHO, **HTTP, "RestoredTable": "annals-restored"}, {"Http", "HttpStreaming"}),
     "own-topic": ({**ECHO, **HTTP, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"}, {"Http", "HttpStreaming"}),
 }

@@ -17,9 +17,6 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use runtime_api::{Launch, launch};
 
-const FUNCTIONS: [&str; 8] =
-    ["minimal", "telegram", "lark", "discord", "http", "streaming", "agent", "compactor"];
-
 #[derive(Parser)]
 #[command(about = "Cold starts of the functions, beside a minimal one")]
 struct Arguments {
@@ -40,13 +37,15 @@ struct Arguments {
 #[tokio::main]
 async fn main() {
     let arguments = Arguments::parse();
-    let folder = arguments.bootstraps.unwrap_or_else(build);
     let world = World::start().await;
     let wanted = |case: &Case| {
         let names = &arguments.functions;
         case.function == "minimal" || names.is_empty() || names.iter().any(|name| name == case.function)
     };
     let cases: Vec<Case> = world.cases().into_iter().filter(wanted).collect();
+    let mut functions: Vec<&str> = cases.iter().map(|case| case.function).collect();
+    functions.dedup();
+    let folder = arguments.bootstraps.unwrap_or_else(|| build(&functions));
     let mut launches: Vec<Vec<Launch>> = vec![Vec::new(); cases.len()];
     // In turn, so that other load on this machine affects all alike. The first round is not counted; it brings all
     // binaries into the page cache.
@@ -62,14 +61,14 @@ async fn main() {
             }
         }
     }
-    print(&folder, &cases, &launches);
+    print(&folder, &functions, &cases, &launches);
 }
 
 /// Builds the functions as they are deployed, and returns their folder.
-fn build() -> PathBuf {
+fn build(functions: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--release", "--locked", "-p", "annals-minimal"]);
-    for function in &FUNCTIONS[1..] {
+    cargo.args(["build", "--release", "--locked"]);
+    for function in functions {
         cargo.args(["-p", &format!("annals-{function}")]);
     }
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -84,7 +83,7 @@ fn file(folder: &Path, function: &str) -> PathBuf {
     if inner.is_file() { inner } else { folder.join(function) }
 }
 
-fn print(folder: &Path, cases: &[Case], launches: &[Vec<Launch>]) {
+fn print(folder: &Path, functions: &[&str], cases: &[Case], launches: &[Vec<Launch>]) {
     println!(
         "| function | event | first answer, ms: median (min–max) | beside minimal | start, ms | second answer, ms \
          | cold, ms | beside minimal | CPU, ms | peak, MB |"
@@ -116,9 +115,7 @@ fn print(folder: &Path, cases: &[Case], launches: &[Vec<Launch>]) {
         );
     }
     println!("\n| function | binary, MB | zipped, MB |\n|---|---|---|");
-    for function in
-        FUNCTIONS.into_iter().filter(|function| cases.iter().any(|case| case.function == *function))
-    {
+    for function in functions {
         let binary = std::fs::read(file(folder, function)).unwrap();
         let mut zip = DeflateEncoder::new(Vec::new(), Compression::default());
         zip.write_all(&binary).unwrap();
