@@ -2,16 +2,14 @@
 import type { ListedChat, Message } from './api';
 import { texts } from './text';
 
-/** The platforms: their channels and their names. */
-const platforms = { telegram: 'Telegram', lark: 'Lark', discord: 'Discord' };
-type Platform = keyof typeof platforms;
-
 /** Returns true for the channel of a platform, whose people write there and not here. */
-export const isPlatform = (channel: string): channel is Platform => Object.hasOwn(platforms, channel);
+export const isPlatform = (channel: string): boolean => !['', 'http', 'web', 'terminal', 'person'].includes(channel);
+/** Returns the name of a platform. */
+const titled = (channel: string) => channel.charAt(0).toUpperCase() + channel.slice(1);
 
 export interface ChatName {
-  /** The channel, for the badge. */
-  channel: Platform | 'http' | 'web' | 'person';
+  /** The channel, for the badge; `person` for a direct chat. */
+  channel: string;
   channelName: string;
   title: string;
   /** Distinguishes it from others with the same title. */
@@ -28,15 +26,6 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
   const given = listed?.title ?? null;
   const who = given ?? (listed?.chatType === 'private' ? listed.speaker : null);
   switch (channel) {
-    case 'telegram': {
-      const [id = '', , topic] = rest;
-      const group = id.startsWith('-') ? texts.group(id) : texts.chat(id);
-      return { channel, channelName: platforms[channel], title: who ?? group, hint: topic ? texts.topic(topic) : who ? id : '' };
-    }
-    case 'lark': {
-      const [id = '', , thread] = rest;
-      return { channel, channelName: platforms[channel], title: who ?? id, hint: thread ? texts.thread(thread) : who ? id : '' };
-    }
     case 'http':
     case 'web':
       return { channel, channelName: channel === 'http' ? 'HTTP' : 'Web', title: given ?? rest.slice(1).join(':'), hint: texts.ofKey(rest[0] ?? '') };
@@ -45,10 +34,16 @@ export function nameOf(key: string, listed?: ListedChat): ChatName {
       const title = given ?? rest.at(-1) ?? key;
       return isPerson
         ? { channel: 'person', channelName: texts.direct, title, hint: texts.everyChannel }
-        : { channel: 'discord', channelName: platforms.discord, title, hint: rest[0] ?? '' };
+        : { channel: 'discord', channelName: titled('discord'), title, hint: rest[0] ?? '' };
     }
-    default:
-      return { channel: 'http', channelName: 'HTTP', title: kind === undefined ? unescaped(key) : key, hint: '' };
+    default: {
+      const [id = '', , thread] = rest;
+      if (kind !== 'chat') return { channel: 'http', channelName: 'HTTP', title: kind === undefined ? unescaped(key) : key, hint: '' };
+      const isTelegram = channel === 'telegram';
+      const unnamed = !isTelegram ? id : id.startsWith('-') ? texts.group(id) : texts.chat(id);
+      const within = thread && (isTelegram ? texts.topic(thread) : texts.thread(thread));
+      return { channel, channelName: titled(channel), title: who ?? unnamed, hint: within || (who ? id : '') };
+    }
   }
 }
 
