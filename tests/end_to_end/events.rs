@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use annals_core::record::Channel;
 use annals_store::queue::Turn;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -43,7 +44,7 @@ async fn each_event_is_taken_by_what_it_is_for() {
     let dir = tempfile::tempdir().unwrap();
     let process = Process::start(dir.path(), &[]);
     let challenge = r#"{"challenge":"0e9c1f6a-7f0b-4f4e-9d3a-5b8d2f6c1a70"}"#;
-    for (name, status, answer) in [
+    let events = [
         ("telegram-message.json", 200, ""),
         ("lark-message.json", 200, "{}"),
         ("lark-challenge.json", 200, challenge),
@@ -52,7 +53,11 @@ async fn each_event_is_taken_by_what_it_is_for() {
         ("http-message.json", 202, r#""chatKey":"http:chat:dev:hello""#),
         ("http-history.json", 200, r#""id":"event-1""#),
         ("http-streaming-export.json", 200, r#"{"id":"event-1""#),
-    ] {
+    ];
+    for platform in Channel::platforms() {
+        assert!(events.iter().any(|(name, ..)| name.starts_with(platform.as_str())), "{platform}");
+    }
+    for (name, status, answer) in events {
         let (code, body) = answered(&process, name).await;
         let is_it = match name {
             "http-streaming-export.json" => body.starts_with(answer),

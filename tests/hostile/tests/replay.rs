@@ -5,6 +5,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use annals_core::record::Channel;
 use annals_hostile::{TARGETS, Target};
 use fastrand::Rng;
 use serde_json::Value;
@@ -135,4 +136,7 @@ fn every_property_has_a_fuzz_target() {
         assert!(body.contains("annals_hostile::"), "{}", target.name);
     }
     assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
+    for platform in Channel::platforms() {
+        assert!(TARGETS.iter().any(|target| target.name == platform.as_str()), "{platform}");
+    }
 }
