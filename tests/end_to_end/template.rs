@@ -94,6 +94,12 @@ fn each_channel_is_named_in_the_same_places() {
     let crates = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let crates: BTreeSet<String> = crates.map(|name| name.into_string().unwrap()).collect();
     assert_eq!(crates, channels.iter().map(|entry| entry.about.channel.to_string()).collect());
+    for about in channels.iter().map(|entry| entry.about) {
+        // As scripts and the console, which know the folder alone, name it.
+        let folder = about.channel.to_string();
+        let title = format!("{}{}", folder[..1].to_uppercase(), &folder[1..]);
+        assert_eq!(about.platform(), title);
+    }
     let mut places = channels.iter().map(|channel| {
         let mut found = BTreeSet::new();
         collect(&TEMPLATE, "", channel.about.platform(), &mut found);
