@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_core::record::Kind;
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use annals_test_support::telegram_api::Sent;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 use crate::app::{TestApp, a_while, text_of, wait_until};
 use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
+use crate::world::A_LIFE;
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
@@ -261,6 +263,31 @@ async fn a_request_whose_record_has_expired_is_no_longer_open() {
             assert_eq!((verdicts, shop.carried_out().len(), app.model().count()), (0, 0, before));
             app.finish().await;
         }
+    }
+}
+
+/// TTL deletes expired records in any order: what came of an approval may go before the request, and before the approval.
+#[tokio::test]
+async fn an_approved_call_is_not_made_again_once_its_reply_has_expired() {
+    for leaves_verdict in [false, true] {
+        let shop = McpServer::start().await;
+        // The buttons that are pressed once more are gone.
+        let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+        let asked = asked_for(&app, &[refund("A1")]).await;
+        approve(&app, &asked).await;
+        app.archive_everything(CHAT).await;
+        app.clock().advance(A_LIFE);
+        let records = app.records(CHAT).await;
+        let followed = records.iter().filter(|record| record.key.hangs_on_reply());
+        for record in followed.filter(|record| !leaves_verdict || record.kind() == Kind::Revision) {
+            app.expire(record).await;
+        }
+        let before = app.model().count();
+        press(&app, &asked, (0, 0), 42, "c2").await;
+        app.ada_says(2, "Good morning.").await;
+        assert_eq!(told(&app), ["Approved: shop_refund.", GONE]);
+        assert_eq!((shop.carried_out().len(), app.model().count()), (1, before + 1));
+        app.finish().await;
     }
 }
 

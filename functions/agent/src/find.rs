@@ -207,13 +207,13 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
     Offered::new(recalled, servers, !agent.model.is_echo(), sends, agent.profile.clone())
 }
 
-/// Finds the reply that `turn` continues, with the records that it was made from. Returns `None` if it has left the table.
+/// Finds the reply that `turn` continues, with the records that it was made from. Returns `None` if it has left the table, or has
+/// lapsed: a later form may have left.
 async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Option<Task>, TurnError> {
     let Some(resumed) = turn.resumes.clone() else { return Ok(None) };
     let forms = agent.history.message(&lease.chat, &resumed.reply).await?;
-    let Some(reply) = forms.iter().find(|record| record.key == resumed.reply).cloned() else {
-        return Ok(None);
-    };
+    let is_it = |record: &&Record| record.key == resumed.reply && !record.has_lapsed(agent.clock.now());
+    let Some(reply) = forms.iter().find(is_it).cloned() else { return Ok(None) };
     let (policy, at) = (agent.policy(0), reply.sent_at);
     let base = reply.key.base();
     let from = turn.covers.first().unwrap_or(&base);

@@ -107,8 +107,8 @@ pub(crate) async fn add_covered(
 }
 
 /// Adds to `records` the archived forms of each message that the queue `named` and whose first form has left the table, or may leave
-/// it. If an archived form asked, none are added: it was answered, and its reply may have left the table. Returns true if any were
-/// added, or are kept.
+/// it. If a form that has lapsed asked, none are added: it was answered, and its reply may have left the table. Returns true if any
+/// were added, or are kept.
 pub(crate) async fn add_edited(
     agent: &Agent,
     chat: &ChatKey,
@@ -123,7 +123,8 @@ pub(crate) async fn add_edited(
             continue;
         }
         let archived = agent.history.archived_message(chat, base).await?.records;
-        if !archived.is_empty() && !archived.iter().any(Record::asks) {
+        let own = records.iter().filter(|record| record.key.base() == *base);
+        if !own.chain(&archived).any(|record| record.asks() && record.has_lapsed(now)) {
             added.push(base.clone());
             records.extend(archived);
         }

@@ -1,11 +1,11 @@
 //! A state as the records that the product's functions take, and the decisions of those functions.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use annals_agent::next::{Next, next};
-use annals_core::compaction::cut::expires;
+use annals_core::compaction::cut::{expires, to_keep};
 use annals_core::context::view::SessionView;
 use annals_core::context::{Policy, context};
 use annals_core::message::{Role, UiMessage};
@@ -232,22 +232,10 @@ fn see_anew(script: Script, table: &[Item], now: Tick) -> Seen {
         (false, true) => horizon.soon,
         (false, false) => i64::MIN,
     };
-    let kept: BTreeMap<&SortKey, &Record> = view
-        .shown_records()
-        .filter(|record| leaves(record, before))
-        .map(|record| (&record.key, record))
-        .collect();
-    let bases: BTreeSet<SortKey> = kept.keys().map(|key| key.base()).collect();
-    let is_covering = |key: &SortKey| {
-        let record = records.iter().find(|record| record.key == *key);
-        record.is_some_and(|record| record.covers().iter().any(|covered| bases.contains(covered)))
-    };
     let key_of = |item: &Item| key(script, item.kept.key);
-    let (covering, rest): (Vec<&Item>, Vec<&Item>) = table
-        .iter()
-        .filter(|item| is_covering(&key_of(item)) || kept.contains_key(&key_of(item)))
-        .partition(|item| is_covering(&key_of(item)));
-    let keep: Vec<Key> = covering.into_iter().chain(rest).map(|item| item.kept.key).collect();
+    let kept = to_keep(&view, &records, before).into_iter();
+    let kept = kept.filter_map(|record| table.iter().find(|item| key_of(item) == record.key));
+    let keep: Vec<Key> = kept.map(|item| item.kept.key).collect();
     let counted = |place: &u8| view.earlier.iter().any(|message| message.first.key == base(script, *place));
     let counted: Vec<u8> = if is_due { (0..2).filter(counted).collect() } else { Vec::new() };
     let stale_after = RETENTION.stale_after.unwrap_or_default() + Duration::from_secs(1);

@@ -258,14 +258,15 @@ pub fn is_unfinished(message: &UiMessage) -> bool {
 }
 
 /// Returns the newest form of the reply at `reply` in `records`, if the reply does not continue before the next message
-/// of a person.
-pub fn settled<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
+/// of a person. One that has lapsed continues no more; see [`to_resume`].
+pub fn settled<'a>(records: &'a [Record], reply: &SortKey, now: Timestamp) -> Option<&'a Record> {
     let newest = newest_form(records, reply)?;
     let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
     let goes_on = is_answered(&newest.message, &verdicts)
         || allowed(&newest.message).next().is_some()
         || is_unfinished(&newest.message);
-    (!goes_on).then_some(newest)
+    let has_lapsed = || records.iter().any(|record| record.key == *reply && record.has_lapsed(now));
+    (!goes_on || has_lapsed()).then_some(newest)
 }
 
 /// Returns the newest form of the reply at `reply` in `records`.
@@ -278,7 +279,7 @@ pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Rec
 }
 
 /// Returns the replies in `records` that have to continue at `now`, in order: all their requests are answered, or a run broke
-/// off. An answer or a form that has lapsed continues nothing: later forms may have left the table before it.
+/// off. One that has lapsed does not continue: its later forms, which lapse no earlier, may have left the table before it.
 pub fn to_resume(records: &[Record], now: Timestamp) -> Vec<SortKey> {
     let mut hanging: HashMap<SortKey, Vec<&Record>> = HashMap::new();
     for record in records.iter().filter(|record| record.key.hangs_on_reply()) {
@@ -288,13 +289,12 @@ pub fn to_resume(records: &[Record], now: Timestamp) -> Vec<SortKey> {
         let Some(own) = hanging.get(&reply.key.base()) else { return false };
         let forms = own.iter().copied().filter(|record| record.kind() == Kind::Revision);
         let newest = forms.max_by_key(|record| record.revision()).unwrap_or(reply);
-        let answers = own.iter().copied().filter(|record| !record.has_lapsed(now));
-        let verdicts: Vec<Verdict> = answers.filter_map(Verdict::of).collect();
-        let breaks_off =
-            || newest.revision() > 0 && !newest.has_lapsed(now) && is_unfinished(&newest.message);
-        is_answered(&newest.message, &verdicts) || breaks_off()
+        let verdicts: Vec<Verdict> = own.iter().copied().filter_map(Verdict::of).collect();
+        is_answered(&newest.message, &verdicts) || (newest.revision() > 0 && is_unfinished(&newest.message))
     };
-    let replies = records.iter().filter(|record| record.kind() == Kind::Normal && record.key.is_reply());
+    let is_live =
+        |record: &&Record| record.kind() == Kind::Normal && record.key.is_reply() && !record.has_lapsed(now);
+    let replies = records.iter().filter(is_live);
     replies.filter(goes_on).map(|reply| reply.key.clone()).collect()
 }
 
@@ -414,7 +414,7 @@ mod tests {
             to_resume(&records, testing::hours(0)),
             if goes_on { vec![reply.clone()] } else { vec![] }
         );
-        assert_eq!(settled(&records, &reply).map(Record::revision), settled_as);
+        assert_eq!(settled(&records, &reply, testing::hours(0)).map(Record::revision), settled_as);
     }
 
     #[test]
@@ -439,15 +439,10 @@ mod tests {
         check(&with(&[done.clone(), again.clone()]), false, Some(11));
         check(&with(&[done, again, answer(2, true)]), true, None);
 
-        // TTL deletes in any order: the forms that followed may have gone before what led to them.
-        let lapsed = |record: &Record| Record { expires_at: Some(0), ..record.clone() };
-        let is_resumed = |records: &[Record]| {
-            let records = testing::sorted(records.iter().cloned());
-            !to_resume(&records, testing::hours(0)).is_empty()
-        };
-        assert!(!is_resumed(&told.each_ref().map(lapsed)));
-        assert!(!is_resumed(&with(&[before.clone(), called.clone()]).iter().map(lapsed).collect::<Vec<_>>()));
-        assert!(is_resumed(&[lapsed(&told[0]), told[1].clone(), told[2].clone()]));
+        // TTL deletes in any order: the forms that followed may have gone before the reply.
+        let lapsed = Record { expires_at: Some(0), ..told[0].clone() };
+        check(&[lapsed.clone(), told[1].clone(), told[2].clone()], false, Some(0));
+        check(&[lapsed, told[1].clone(), told[2].clone(), before], false, Some(1));
     }
 
     #[test]

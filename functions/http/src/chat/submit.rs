@@ -263,7 +263,10 @@ impl Request<'_> {
         let is_of_it = |record: &Record| {
             record.key.base() == base || own.contains(&record.message_id) || record.covers().contains(&base)
         };
-        let records = self.ingress().history().records_from(self.chat, &base, is_of_it).await?;
+        let Some(records) = self.ingress().history().records_from(self.chat, &base, is_of_it).await? else {
+            let detail = "10,000 messages follow it: say it in a new message";
+            return Err(Problem::no_such("unknown-message", "The message is too old", detail).into());
+        };
         Ok(StoredMessage { base, records })
     }
 

@@ -112,16 +112,16 @@ pub fn expires(view: &SessionView<'_>, before: i64) -> bool {
     view.earlier_records().any(|record| expires_before(record, before))
 }
 
-/// Returns those of `records` to keep so that none that `view`, of them, shows expires before `before`, in epoch seconds: all of
-/// each message with one that would, and what covers one. Those come first, and must be kept first: a record that covers a
-/// message never expires before it, or it would be answered again.
+/// Returns those of `records` to keep so that none that `view`, of them, shows expires before `before`, in epoch seconds: all
+/// records of each message with one that would, and of the replies that cover it. They are in the order in which to keep them, the last
+/// first: what came of a record never expires before it, or it would come of it again.
 pub fn to_keep<'a>(view: &SessionView<'a>, records: &'a [Record], before: i64) -> Vec<&'a Record> {
     let expiring = view.shown_records().filter(|record| expires_before(record, before));
-    let bases: HashSet<SortKey> = expiring.map(|record| record.key.base()).collect();
+    let mut bases: HashSet<SortKey> = expiring.map(|record| record.key.base()).collect();
     let covers = |record: &&Record| record.covers().iter().any(|covered| bases.contains(covered));
-    let (covering, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(covers);
-    let of_them = others.into_iter().filter(|record| bases.contains(&record.key.base()));
-    covering.into_iter().chain(of_them).collect()
+    let covering: Vec<SortKey> = records.iter().filter(covers).map(|record| record.key.base()).collect();
+    bases.extend(covering);
+    records.iter().rev().filter(|record| bases.contains(&record.key.base())).collect()
 }
 
 impl Cut<'_, '_> {

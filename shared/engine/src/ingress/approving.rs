@@ -314,14 +314,16 @@ impl Ingress {
         Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key)).collect())
     }
 
-    /// Returns true if the table still has the reply and the messages that it answers. If TTL has deleted either, the
+    /// Returns true if the table still has the reply, which has not lapsed, and the messages that it answers. Otherwise the
     /// reply cannot continue, even if a page still has it.
     async fn is_in_table(&self, asking: &Asking) -> Result<bool, IngressError> {
         let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
         let is_said = |record: &Record| {
             record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.hangs_on_reply()
         };
-        Ok(records.iter().any(|record| record.key == asking.reply.key) && records.iter().any(is_said))
+        let now = self.history.clock().now();
+        let is_reply = |record: &Record| record.key == asking.reply.key && !record.has_lapsed(now);
+        Ok(records.iter().any(is_reply) && records.iter().any(is_said))
     }
 
     /// Returns the weight of the answer of `by` to `request`.

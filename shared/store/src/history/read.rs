@@ -8,7 +8,7 @@ use annals_core::approval;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::Part;
 use annals_core::record::Record;
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::sort_key::SortKey;
 use futures::future::try_join_all;
 
 use super::cursor::{Cursor, CursorError};
@@ -21,6 +21,10 @@ use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 
 /// The most records a page has.
 pub const MAX_PAGE: usize = 200;
+
+/// Number of records behind a message of `useChat` in which its forms are looked for, and how many are read at a time.
+const MOST_BEHIND: usize = 10_000;
+const BEHIND_PAGE: usize = 1_000;
 
 /// The most text that a page has, in bytes; an answer of Lambda ends at 6 MB, and JSON escapes some.
 const MAX_PAGE_BYTES: usize = 3 * 1024 * 1024;
@@ -98,16 +102,17 @@ impl History {
     }
 
     /// Reads those records of `chat` from the message at `base` on that are `wanted`, of the table or the archive, in order.
+    /// Returns `None` if 10,000 records or more follow it.
     pub async fn records_from(
         &self,
         chat: &ChatKey,
         base: &SortKey,
         wanted: impl Fn(&Record) -> bool,
-    ) -> Result<Vec<Record>, HistoryError> {
+    ) -> Result<Option<Vec<Record>>, HistoryError> {
         let longest = self.longest_segment_if_left(chat, base).await?;
         let (mut from, mut found) = (base.to_string(), Vec::new());
-        loop {
-            let entries = self.entries(chat, longest, Span::all(from, LAST_KEY), MAX_PAGE).await?;
+        for _ in 0..MOST_BEHIND / BEHIND_PAGE {
+            let entries = self.entries(chat, longest, Span::all(from, LAST_KEY), BEHIND_PAGE).await?;
             for stored in entries.iter().map(Entry::stored) {
                 let stored = stored?;
                 if wanted(stored.record()) {
@@ -115,12 +120,13 @@ impl History {
                 }
             }
             match entries.last() {
-                Some(last) if entries.len() == MAX_PAGE => {
+                Some(last) if entries.len() == BEHIND_PAGE => {
                     from = format!("{}\u{1}", last.stored()?.record().key);
                 }
-                _ => return Ok(found),
+                _ => return Ok(Some(found)),
             }
         }
+        Ok(None)
     }
 
     /// Returns the longest segment of `chat` if the message at `base` may have left the table for one.
@@ -165,7 +171,7 @@ impl History {
     /// Reads the newest form of the reply at `reply`, if it does not continue before a person says something.
     pub async fn settled(&self, chat: &ChatKey, reply: &SortKey) -> Result<Fate, HistoryError> {
         let records = self.message(chat, reply).await?;
-        Ok(match approval::settled(&records, reply) {
+        Ok(match approval::settled(&records, reply, self.clock.now()) {
             Some(record) => Fate::Settled(Box::new(record.clone())),
             None if records.is_empty() => Fate::Forgotten,
             None => Fate::Open,
@@ -208,7 +214,7 @@ impl History {
                 }
                 is_there |= is_own;
                 is_message |= is_own && record.asks();
-                has_lapsed |= is_own && record.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now);
+                has_lapsed |= is_own && record.has_lapsed(now);
                 if record.key == notice {
                     told = Some(stored);
                 } else if !is_own && !is_message {
