@@ -5,6 +5,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::LazyLock;
 
+use annals_channel::channel;
+use annals_channel::settings::Settings;
+use annals_channel_discord::channel::Discord;
+use annals_channel_lark::channel::Lark;
+use annals_channel_telegram::channel::Telegram;
 use annals_core::record::Channel;
 use annals_core::settings::{Env, Setting, Unset};
 use annals_io::clock::Clock;
@@ -46,8 +51,11 @@ const LEFT_OUT: [&str; 4] =
 
 type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
-/// Reads the settings of each program that is no channel's, as its `main` does.
-const READERS: [(&str, Reader); 5] = [
+/// Reads the settings of each program, as its `main` does.
+const READERS: [(&str, Reader); 8] = [
+    ("telegram", |env, clock| of_webhook(env, clock, channel::webhook::<Telegram>)),
+    ("lark", |env, clock| of_webhook(env, clock, channel::webhook::<Lark>)),
+    ("discord", |env, clock| of_webhook(env, clock, channel::webhook::<Discord>)),
     ("http", |env, clock| annals_http::function::Config::from_env(env, clock).map(drop)),
     ("streaming", |env, clock| annals_streaming::Config::from_env(env, clock).map(drop)),
     ("agent", |env, clock| annals_agent::function::QueueConfig::from_env(env, clock).map(drop)),
@@ -55,11 +63,13 @@ const READERS: [(&str, Reader); 5] = [
     ("relay", |env, clock| annals_discord_relay::function::Config::from_env(env, clock).map(drop)),
 ];
 
-/// Reads the settings of the channel `name`, as its function does.
-fn read_channel(name: &str, env: Env<'_>) {
-    ChannelConfig::from_env(env).unwrap();
-    let entry = channels::local().into_iter().find(|entry| entry.about.channel.as_str() == name).expect(name);
-    assert!((entry.from_env)(env).unwrap().is_set_up(), "{name}");
+fn of_webhook<T>(
+    env: Env<'_>,
+    clock: &Clock,
+    of_channel: fn(Env<'_>, &Settings, &Clock) -> Result<T, FunctionError>,
+) -> Result<(), FunctionError> {
+    let config = ChannelConfig::from_env(env)?;
+    of_channel(env, &config.channels, clock).map(drop)
 }
 
 /// Returns the development settings of all channels.
@@ -108,10 +118,8 @@ fn read_by(function: &str) -> BTreeSet<String> {
         Some(value.to_owned())
     };
     ProcessConfig::from_env(Env::new(&lookup)).unwrap();
-    match READERS.iter().find(|(name, _)| *name == program) {
-        Some((_, read)) => read(Env::new(&lookup), &Clock::system()).unwrap(),
-        None => read_channel(program, Env::new(&lookup)),
-    }
+    let (_, read) = READERS.iter().find(|(name, _)| *name == program).expect(program);
+    read(Env::new(&lookup), &Clock::system()).unwrap();
     names.into_inner()
 }
 
