@@ -218,7 +218,8 @@ pub fn access(env: Env<'_>) -> Result<Access, ConfigError> {
             let forms: Vec<_> = Channel::platforms().map(|channel| format!("{channel}-<id>")).collect();
             let forms = forms.join(" or ");
             let problem = format!(
-                "has {person:?}, which is not a Person of a platform: give {forms}, with commas between"
+                "has {person:?}, which is not a Person of a platform: give {forms}, as the log names whom it refuses, with \
+                 commas between"
             );
             return Err(ConfigError::new(ALLOW_FROM, problem));
         }
