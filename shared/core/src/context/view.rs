@@ -260,7 +260,8 @@ fn answered_by_place(records: &[Record]) -> Vec<SortKey> {
             (Role::Assistant, Details::Message(_)) => {
                 // The messages of an import are stored together.
                 let was_there = |said: &&Record| said.sent_at <= record.sent_at.plus(IN_FLIGHT);
-                answered.extend(said.take().filter(was_there).map(|said| said.key.base()));
+                let own = said.take().filter(|said| said.line() == record.line());
+                answered.extend(own.filter(was_there).map(|said| said.key.base()));
             }
             _ => {}
         }

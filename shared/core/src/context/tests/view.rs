@@ -38,6 +38,11 @@ fn messages_of_one_line_are_shown() {
     // If nothing is unanswered, the line of a person's last message.
     check(&[aside(0, 1), of_business(aside(1, 2)), event(2, 3)], 3, "u2 |");
     check(&[of_business(aside(0, 1)), aside(1, 2), of_business(event(2, 3))], 3, "u2 |");
+    // What the agent says on one answers nothing on another.
+    let question = of_business(aside(0, 1));
+    let asks = asking(edit(&question, 1, None), true);
+    let other = record(key(0, 2), MessageId::number(2), Role::Assistant, Kind::Normal, "a");
+    check(&[question, asks, other], 0, "| u1v1");
 }
 
 #[test]
