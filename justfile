@@ -31,6 +31,10 @@ fuzz target *args:
     cargo run --quiet -p annals-hostile --bin seeds -- fuzz/corpus
     cargo +nightly fuzz run --sanitizer none {{ target }} -- -max_total_time=600 -timeout=10 -rss_limit_mb=2048 -max_len=16384 {{ args }}
 
+# Twenty thousand other cases of a property test: `just hunt -p annals-core each_message`
+hunt *args:
+    PROPTEST_CASES=20000 PROPTEST_RNG_SEED=$(od -An -N4 -tu4 /dev/urandom | tr -d ' ') cargo test --release --locked {{ args }}
+
 # Lines and regions of the core and the engine that the tests run: `just coverage --own` for the unit tests alone
 coverage *args:
     tests/coverage/run {{ args }}

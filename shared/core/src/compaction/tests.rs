@@ -478,7 +478,7 @@ fn call(state: &str) -> Part {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn each_message_is_shown_or_counted_or_before_the_session(steps in prop::collection::vec(step(), 1..80)) {
         let mut life = Life::new();

@@ -180,17 +180,19 @@ pub(super) fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
     forms
 }
 
-/// Marks all items of an album as unanswered if one of them is.
+/// Marks all items of an album as unanswered if one of them is, except for those that have lapsed.
 pub(super) fn with_whole_albums<'a>(
     mut messages: Vec<Message<'a>>,
     covered: &HashSet<&SortKey>,
+    now: Timestamp,
 ) -> Vec<Message<'a>> {
     let albums: HashSet<&str> =
         messages.iter().filter(|m| m.unanswered).filter_map(|m| m.first.album()).collect();
     for message in &mut messages {
         message.unanswered |= message.first.album().is_some_and(|album| albums.contains(album))
             && !covered.contains(&message.base)
-            && !message.newest.is_recalled();
+            && !message.newest.is_recalled()
+            && !message.first.has_lapsed(now);
     }
     messages
 }

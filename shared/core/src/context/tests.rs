@@ -319,6 +319,9 @@ fn an_album_is_unanswered_as_one() {
     let (first, second) = (album_item(0, 1, "x"), quiet(0, 2));
     check(&[first.clone(), second.clone(), recall(&second, 1)], 0, "| u1");
     check(&[first.clone(), second, recall(&first, 1)], 0, "u2 |");
+    // One that has lapsed is the same as one that has left the table.
+    let lapsed = Record { expires_at: Some(hours(216).as_millis() / 1000), ..quiet(0, 1) };
+    check(&[lapsed, album_item(217, 2, "x")], 217, "| u2");
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl<'a> SessionView<'a> {
         let answered = answered_by_place(records);
         let covered: HashSet<&SortKey> = records.iter().flat_map(Record::covers).chain(&answered).collect();
         let newest = newest_forms(records);
-        let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered);
+        let mut messages = with_whole_albums(messages(records, &newest, &covered, now), &covered, now);
         mark_replaced(&mut messages, records);
         let line = line_in_view(&messages);
         // A prompt of a schedule does not bring back a Session that has ended.
