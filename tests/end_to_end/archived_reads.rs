@@ -109,6 +109,31 @@ async fn check(world: &World, case: usize, steps: &[Step]) -> Result<(), TestCas
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn records_from_a_message_on_are_found_up_to_a_bound() {
+    const COUNT: u64 = 1_005;
+    let world = World::new().await;
+    let said = |id: u64| world.message(id, i64::try_from(id).unwrap(), "hello");
+    for id in 0..COUNT {
+        world.append(&said(id)).await;
+    }
+    let from = async |id: u64, most: usize| {
+        let read = world.another_process().records_from(&world.chat, &said(id).key(), most, |_| true).await;
+        read.unwrap().map(|records| records.len() as u64)
+    };
+    assert_eq!(from(COUNT - 5, 6).await, Some(5));
+    assert_eq!(from(COUNT - 5, 5).await, None, "there may be more behind a full page");
+    assert_eq!(from(0, 1_000).await, None);
+    assert_eq!(from(0, 1_001).await, Some(COUNT), "whole pages");
+    // What was archived counts as well.
+    world.archive_everything().await;
+    world.clock.advance(Duration::from_hours(240));
+    world.expire_due().await;
+    assert_eq!(from(COUNT - 5, 6).await, Some(5));
+    assert_eq!(from(0, 2_000).await, Some(COUNT));
+    assert_eq!(from(0, 1_000).await, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pages_show_all_records_whether_archived_or_expired() {
     let world = World::new().await;
     let runtime = tokio::runtime::Handle::current();

@@ -110,11 +110,19 @@ async fn the_fallback_answers_after_a_permanent_failure_and_the_reply_says_so() 
     // Each turn asks the first one first.
     ada_says(&app, 5, "hello").await;
     assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 3));
+    // An answer of which a filter leaves nothing is not asked for again.
+    app.model().finish_with("content_filter");
+    app.model().answer_with("");
+    let before = app.model().count();
+    ada_says(&app, 7, "hello").await;
+    assert_eq!((model_of().await, app.model().count() - before), (json!("anthropic:spare"), 1));
+    app.model().finish_with("stop");
+    app.model().answer_with("hello");
     // A request that is too long is made shorter, and not sent to another.
     // The times alone take 60.
     app.model().limit_context(100);
-    ada_says(&app, 6, "hello").await;
-    assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 3));
+    ada_says(&app, 8, "hello").await;
+    assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 4));
     assert_eq!(spare.refusals(), [""; 0]);
     app.finish().await;
 }

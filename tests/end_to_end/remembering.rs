@@ -106,6 +106,19 @@ async fn a_failing_capture_holds_up_no_answer_and_is_made_up_for() {
 }
 
 #[tokio::test]
+async fn a_capture_that_a_content_filter_refuses_is_not_asked_for_again() {
+    let app = TestApp::builder().telegram().model().start().await;
+    says(&app, 42, 1, "I only drink green tea").await;
+    app.model().finish_with("content_filter");
+    app.handle(private(42, 2, "/new").command()).await;
+    says(&app, 42, 3, "What do I drink?").await;
+    says(&app, 42, 4, "And at night?").await;
+    assert_eq!(app.model().requests_for_notes().len(), 1);
+    assert_eq!(memories(&app, "telegram-42").await.len(), 0);
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn groups_have_a_memory_only_where_that_is_set_and_it_stays_there() {
     for (set, expected) in [("false", 0), ("true", 1)] {
         let app = TestApp::builder().set("CAPTURE_GROUP_MEMORY", set).set("GROUP_ACTIVATION", "always");

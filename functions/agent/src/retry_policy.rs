@@ -270,6 +270,8 @@ mod tests {
         called.called();
         check(called, &[(REFUSED, GiveUp)]);
         check(asking(1, true), &[(ModelError::RequestsSpent, GiveUp)]);
+        check(asking(1, false), &[(ModelError::Filtered, GiveUp)]);
+        check(asking(1, true), &[(ModelError::Filtered, AskFallback), (ModelError::Filtered, GiveUp)]);
     }
 
     #[test]

@@ -40,7 +40,9 @@ pub trait Webhook: Send + Sync + 'static {
         Ok(MAX_BODY_BYTES)
     }
 
-    /// Checks that the call comes from the platform.
+    /// Checks that the call comes from the platform. It does not wait. A platform whose keys are fetched, and change, needs this
+    /// as a future, with a second error for keys that cannot be had (503: no platform repeats what got 401); they are kept
+    /// by id, and an unknown id is asked for at most once a minute, since a forger can name any.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_marks::LocalTime;
 use annals_io::metrics::{Metric, Metrics};
-use annals_model::{Finish, Model, ModelError};
+use annals_model::{Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
 use annals_store::memory::Memory;
@@ -230,11 +230,10 @@ impl Compaction {
             let local_time = self.local_time(cut).await;
             let mut prompt = prompt(cut, max_tokens, rules.source_tokens, focus, &local_time);
             prompt.max_tokens = view.corrected(prompt.max_tokens);
-            let answer = self.model.complete(&prompt).await?;
-            if answer.finish == Finish::ContentFilter {
-                return Err(NoSummary::Refusal.into());
+            match self.model.complete(&prompt).await {
+                Err(ModelError::Filtered) => return Err(NoSummary::Refusal.into()),
+                answer => answer?.text,
             }
-            answer.text
         };
         Ok(accept(&text, source_tokens, max_tokens)?)
     }

@@ -19,7 +19,7 @@ use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_marks::LocalTime;
 use annals_core::time_zone::TimeZone;
-use annals_model::{Finish, Model, ModelError};
+use annals_model::{Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
 use annals_store::memory::{Captured, Memory, MemoryError, Overview};
@@ -174,11 +174,11 @@ impl Remembering {
         }
         let budget = Prompt::source_budget(policy.token_budget);
         let prompt = capture::prompt(messages, known, budget, &LocalTime::of(time_zone));
-        let answer = self.model.complete(&prompt).await?;
-        Ok(match answer.finish {
-            Finish::ContentFilter => Vec::new(),
-            _ => capture::findings(&answer.text, messages, known),
-        })
+        match self.model.complete(&prompt).await {
+            // It would be refused each time.
+            Err(ModelError::Filtered) => Ok(Vec::new()),
+            answer => Ok(capture::findings(&answer?.text, messages, known)),
+        }
     }
 }
 

@@ -32,15 +32,18 @@ pub enum ModelError {
     NoClient,
     #[error("the model's answer was empty")]
     Empty,
+    /// The provider's content filter refused the question, or left nothing of the answer. The same question is refused again.
+    #[error("the content filter of the model's provider refused the question or its answer")]
+    Filtered,
     /// The turn has made as many requests as it may; nothing was sent.
     #[error("the turn has made its maximum number of requests to the model")]
     RequestsSpent,
 }
 
 impl ModelError {
-    /// Returns true if no other try with these settings can succeed: 401, 403 and 404.
+    /// Returns true if no other try with these settings can succeed: 401, 403 and 404, and what a filter refuses.
     pub fn cannot_succeed(&self) -> bool {
-        matches!(self, Self::Refused { status: 401 | 403 | 404 })
+        matches!(self, Self::Refused { status: 401 | 403 | 404 } | Self::Filtered)
     }
 
     /// Returns a short name for traces, with the status if there is one.
@@ -54,6 +57,7 @@ impl ModelError {
             Self::Unreadable => "unreadable".into(),
             Self::NoAws | Self::NoClient => "not set up".into(),
             Self::Empty => "empty".into(),
+            Self::Filtered => "filtered".into(),
             Self::RequestsSpent => "requests spent".into(),
         }
     }

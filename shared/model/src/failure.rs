@@ -13,6 +13,9 @@ use super::error::ModelError;
 /// Codes and types of a request that is too long.
 const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
 
+/// Code of a question that a content filter refuses: Azure's.
+const FILTERED: &str = "content_filter";
+
 /// Messages of providers about a request that is too long, in lower case, separated by bars. OpenAI, `DeepSeek`, vLLM and `OpenRouter` use
 /// "maximum context length"; `tests/fixtures/models` has most of the others, with their sources.
 const WORDS: &str = "maximum context length|model's context length|context length exceeded|exceeds the context length|\
@@ -108,7 +111,7 @@ fn status_of(kind: &str) -> u16 {
         "serviceUnavailableException" | "modelNotReadyException" => 503,
         "timeout_error" => 504,
         "overloaded_error" => 529,
-        _ if CODES.contains(&kind) => 400,
+        _ if kind == FILTERED || CODES.contains(&kind) => 400,
         _ => 500,
     }
 }
@@ -117,6 +120,7 @@ fn by_response(status: u16, body: &str, retry_after: Option<Duration>) -> ModelE
     match status {
         _ if says_too_long(status, body) => ModelError::ContextTooLong,
         408 | 409 | 424 | 425 | 429 | 500.. => ModelError::Busy { status, retry_after },
+        400 if texts(body).any(|text| text == FILTERED) => ModelError::Filtered,
         _ => ModelError::Refused { status },
     }
 }
@@ -158,7 +162,7 @@ mod tests {
     #[derive(serde::Deserialize)]
     struct Refusal {
         who: String,
-        /// `too long`, `no images` (the model accepts none at all), `these images`, `wrong key`, or `other`: another error that
+        /// `too long`, `no images` (the model accepts none at all), `these images`, `wrong key`, `filtered`, or `other`: another error that
         /// mentions tokens, length or limits.
         means: String,
         status: u16,
@@ -187,6 +191,7 @@ mod tests {
                         "{who}"
                     );
                 }
+                ("filtered", _) => assert_eq!(error, ModelError::Filtered, "{who}"),
                 ("no images", _) => assert_eq!(images, (true, true), "{who}"),
                 ("these images", _) => assert_eq!(images, (true, false), "{who}"),
                 (_, 429 | 500..) => {

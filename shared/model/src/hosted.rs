@@ -19,7 +19,7 @@ use futures::FutureExt;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::answer::{Answer, NO_SINK, PartialAnswer, Sink};
+use super::answer::{Answer, Finish, NO_SINK, PartialAnswer, Sink};
 use super::choice::{HostedModel, ModelSettings};
 use super::conversation::Conversation;
 use super::error::ModelError;
@@ -117,7 +117,11 @@ impl Hosted {
 
     pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
         let answer = self.ask(&Conversation::of_prompt(prompt), prompt.tokens(), NO_SINK).await?;
-        if answer.text.is_empty() { Err(ModelError::Empty) } else { Ok(answer) }
+        match answer.finish {
+            Finish::ContentFilter => Err(ModelError::Filtered),
+            _ if answer.text.is_empty() => Err(ModelError::Empty),
+            _ => Ok(answer),
+        }
     }
 
     #[tracing::instrument(name = "model", skip_all, fields(

@@ -138,7 +138,7 @@ impl Model {
         }
     }
 
-    /// Asks once for text outside a conversation, and if that fails, the fallback. The answer has text. `echo` returns the
+    /// Asks once for text outside a conversation, and if that fails, the fallback. The answer has text, and none that a filter cut off. `echo` returns the
     /// prompt's text; a caller that needs more checks [`Model::is_echo`] first.
     pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
         let answered = match self {

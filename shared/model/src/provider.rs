@@ -3,13 +3,18 @@
 //!
 //! - **Request.** A [`Conversation`] has system part, turns of blocks (text, image, call, result, thought), tools and limits,
 //!   as the strictest provider wants them. `must_answer` means that no call is possible: no tools, `tool_choice: none`, or
-//!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold.
-//! - **Answer.** It always streams. A frame adds to a [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must
+//!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold. A
+//!   step has all of its thoughts first, then its text, then its calls: an API that wants them in the order in which they came
+//!   needs a mark for each in `blocks`. What an API does by default and Annals does not want is switched off: storing
+//!   conversations, strict schemas. One that cuts a long request without an error must be told the window, which is not
+//!   among an [`Endpoint`]'s fields yet.
+//! - **Answer.** It always streams, in a form that [`Frames`](super::frames::Frames) knows by its media type; a third one is a
+//!   variant there, and its emulator answers with that media type. A frame adds to a [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must
 //!   go back with them, such as signatures), `usage`, and `finish`, from which on only that may follow. `is_over` ends the
 //!   reading at once: it is set only at the stream's own end.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
-//!   means an error, `finish` stays empty.
+//!   means an error, `finish` stays empty. An error in a stream is known by its `type`, then by its `code`.
 //! - **Thoughts.** Signed ones go back unchanged within their run, and to no other provider. They are not stored: a reply
 //!   that continues after an approval, or that the fallback takes over, has them as text or not at all.
 //!

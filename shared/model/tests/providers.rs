@@ -615,10 +615,15 @@ async fn openai_requests_contain_only_fields_that_every_compatible_server_knows(
 
 #[tokio::test]
 async fn a_filtered_answer_says_that_it_was_filtered() {
-    let stage = openai("test").await;
-    stage.api.finish_with("content_filter");
-    let prompt = Prompt { instructions: "Summarise.".into(), text: "…".into(), max_tokens: 100 };
-    assert_eq!(stage.model.complete(&prompt).await.unwrap().finish, Finish::ContentFilter);
+    for provider in ALL {
+        let stage = stage(provider).await;
+        stage.api.finish_with("content_filter");
+        assert_eq!(stage.ask(&[user("短")]).await.unwrap().finish, Finish::ContentFilter, "a part of it");
+        let prompt = Prompt { instructions: "Summarise.".into(), text: "…".into(), max_tokens: 100 };
+        assert_eq!(stage.model.complete(&prompt).await.unwrap_err(), ModelError::Filtered);
+        stage.api.answer_with("");
+        assert_eq!(stage.ask(&[user("短")]).await.unwrap_err(), ModelError::Filtered);
+    }
 }
 
 #[tokio::test]

@@ -102,7 +102,7 @@ impl Problem {
     }
 
     /// 404: the route exists, but the object in its path does not.
-    pub fn no_such(kind: &'static str, title: &'static str, detail: &'static str) -> Self {
+    pub fn no_such(kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, kind, title, detail)
     }
 

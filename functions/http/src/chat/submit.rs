@@ -24,6 +24,9 @@ use crate::messages::append;
 use crate::request::{bad_message_id, command, draft};
 use crate::state::Http;
 
+/// Most records behind a message of the past in which its forms are looked for.
+const MOST_BEHIND: usize = 10_000;
+
 /// An accepted request.
 pub(crate) struct Accepted {
     /// The reply that its client waits for.
@@ -263,8 +266,9 @@ impl Request<'_> {
         let is_of_it = |record: &Record| {
             record.key.base() == base || own.contains(&record.message_id) || record.covers().contains(&base)
         };
-        let Some(records) = self.ingress().history().records_from(self.chat, &base, is_of_it).await? else {
-            let detail = "10,000 messages follow it: say it in a new message";
+        let history = self.ingress().history();
+        let Some(records) = history.records_from(self.chat, &base, MOST_BEHIND, is_of_it).await? else {
+            let detail = format!("{MOST_BEHIND} messages follow it: say it in a new message");
             return Err(Problem::no_such("unknown-message", "The message is too old", detail).into());
         };
         Ok(StoredMessage { base, records })

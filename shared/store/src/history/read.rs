@@ -22,8 +22,7 @@ use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 /// The most records a page has.
 pub const MAX_PAGE: usize = 200;
 
-/// Number of records behind a message of `useChat` in which its forms are looked for, and how many are read at a time.
-const MOST_BEHIND: usize = 10_000;
+/// Most records that [`History::records_from`] reads at a time.
 const BEHIND_PAGE: usize = 1_000;
 
 /// The most text that a page has, in bytes; an answer of Lambda ends at 6 MB, and JSON escapes some.
@@ -102,17 +101,19 @@ impl History {
     }
 
     /// Reads those records of `chat` from the message at `base` on that are `wanted`, of the table or the archive, in order.
-    /// Returns `None` if 10,000 records or more follow it.
+    /// Returns `None` if these are `most` records or more, in whole pages of 1,000.
     pub async fn records_from(
         &self,
         chat: &ChatKey,
         base: &SortKey,
+        most: usize,
         wanted: impl Fn(&Record) -> bool,
     ) -> Result<Option<Vec<Record>>, HistoryError> {
         let longest = self.longest_segment_if_left(chat, base).await?;
         let (mut from, mut found) = (base.to_string(), Vec::new());
-        for _ in 0..MOST_BEHIND / BEHIND_PAGE {
-            let entries = self.entries(chat, longest, Span::all(from, LAST_KEY), BEHIND_PAGE).await?;
+        let page = most.min(BEHIND_PAGE);
+        for _ in 0..most.div_ceil(BEHIND_PAGE) {
+            let entries = self.entries(chat, longest, Span::all(from, LAST_KEY), page).await?;
             for stored in entries.iter().map(Entry::stored) {
                 let stored = stored?;
                 if wanted(stored.record()) {
@@ -120,7 +121,7 @@ impl History {
                 }
             }
             match entries.last() {
-                Some(last) if entries.len() == BEHIND_PAGE => {
+                Some(last) if entries.len() == page => {
                     from = format!("{}\u{1}", last.stored()?.record().key);
                 }
                 _ => return Ok(Some(found)),
