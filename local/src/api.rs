@@ -12,7 +12,7 @@ use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{MemoryConfig, ViewConfig, model_names};
 use annals_http::chat::Web;
-use annals_http::settings::{ApiKey, api_keys};
+use annals_http::settings::{ApiKey, HttpConfig, api_keys};
 use annals_http::{Http, random_id};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
@@ -139,11 +139,10 @@ impl Api {
         let keys = vec![ApiKey { name, secret: secret.clone(), admin: true }];
         let web = Web::buffered(ingress.clone());
         let profiles = profiles::read(&ProfilesSetting::from_env(env, &memory.agents, models.clone())?)?;
-        let router = annals_http::router(Http {
-            models,
-            system_prompt: env.optional("SYSTEM_PROMPT"),
-            ..Http::new(ingress, keys, web, ViewConfig::from_env(env)?, (memory, profiles))
-        });
+        let system_prompt = env.optional("SYSTEM_PROMPT");
+        let config = HttpConfig { keys, models, system_prompt, ..HttpConfig::default() };
+        let http = Http::new(config, ingress, web, ViewConfig::from_env(env)?, (memory, profiles));
+        let router = annals_http::router(http);
         Ok(Self { transport: Transport::Here(router), key: secret })
     }
 

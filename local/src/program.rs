@@ -19,8 +19,7 @@ use annals_engine::scheduling::Scheduling;
 use annals_engine::upkeep::Upkeep;
 use annals_http::auth::caller;
 use annals_http::chat::Web;
-use annals_http::limit::Limits;
-use annals_http::settings::ApiKey;
+use annals_http::settings::{ApiKey, HttpConfig};
 use annals_http::{AfterForgetting, Http};
 use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
@@ -176,14 +175,18 @@ impl Program {
         let relay = discord.map(|discord| {
             relay(discord, &config.channel_settings, ingress.clone(), confirmer.clone(), clock.clone())
         });
-        let http = annals_http::router(Http {
-            after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
+        let http = HttpConfig {
+            keys: api_keys,
             models: config.agent.model.names(),
             system_prompt: config.agent.system_prompt,
             cors_origins: config.cors_origins,
             console: config.console,
-            limits: Limits::new(config.rate_limit),
-            ..Http::new(ingress, api_keys, web, config.agent.view, (config.agent.memory, config.profiles))
+            rate_limit: config.rate_limit,
+        };
+        let documents = (config.agent.memory, config.profiles);
+        let http = annals_http::router(Http {
+            after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
+            ..Http::new(http, ingress, web, config.agent.view, documents)
         });
         let mut router = channels.merge(http).layer(middleware::from_fn(to_the_end));
         let status = get(async move |headers: HeaderMap| read_status(&status, &status_keys, &headers).await);

@@ -397,7 +397,9 @@ async fn what_is_captured_later_goes_to_the_memory_of_the_person() {
     world.append(&asked).await;
     let records = world.history.range(&chat, None).await.unwrap();
     let config = world.config();
-    let recalled = recalled(&world.history, &chat, &records, &config.view, &config.memory).await.unwrap();
+    let recalled = recalled(&world.history, &chat, &records, world.clock.now(), &config.view, &config.memory)
+        .await
+        .unwrap();
     let recalled = recalled.memory.unwrap();
     assert_eq!(recalled.owner, user("ada"));
     assert!(recalled.section.unwrap().contains("Is bo."));

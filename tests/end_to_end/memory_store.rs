@@ -262,7 +262,7 @@ async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
 async fn memory_costs_these_units() {
     let world = World::new().await;
     let ada = user("ada");
-    let meter = world.memory.meter();
+    let meter = world.history.meter();
     let used = || {
         let used = meter.take();
         (used.calls, used.read_units, used.write_units)

@@ -6,7 +6,8 @@ use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
-use annals_engine::erasing::{EraseError, Person};
+use annals_engine::erasing::Person;
+use annals_engine::forgetting::ForgetError;
 use annals_local::stores::TABLE;
 use annals_store::history::{History, ToArchive};
 use annals_store::people::People;
@@ -289,7 +290,7 @@ async fn an_erasure_continues_where_it_ended() {
         records += before - count().await;
         match erased {
             Ok(_) => break,
-            Err(EraseError::Unfinished) => {}
+            Err(ForgetError::Unfinished { .. }) => {}
             Err(error) => panic!("{error}"),
         }
         if requests == 2 {

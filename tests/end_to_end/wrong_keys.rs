@@ -9,10 +9,9 @@ use annals_core::settings::Env;
 use annals_engine::live::Live;
 use annals_engine::profiles::Profiles;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
+use annals_http::Http;
 use annals_http::chat::Web;
-use annals_http::limit::Limits;
-use annals_http::settings::{CorsOrigins, api_keys};
-use annals_http::{Http, random_id};
+use annals_http::settings::{HttpConfig, api_keys};
 use annals_local::server::{HEADER_TIMEOUT, serve};
 use reqwest::Method;
 use reqwest::header::RETRY_AFTER;
@@ -65,31 +64,21 @@ async fn a_wrong_key_costs_no_call_of_a_store_a_queue_or_a_model() {
     let runs = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&runs);
     let keys = |name: &str| (name == "HTTP_API_KEYS").then(|| "ops:ops-secret:admin".to_owned());
-    let router = annals_http::router(Http {
-        web: Web {
-            ingress: ingress.clone(),
-            live: Live::on(),
-            run: Some(Arc::new(move |_, _| {
-                counted.fetch_add(1, Ordering::SeqCst);
-                Box::pin(async {})
-            })),
-            patience: Duration::from_secs(1),
-            channel: Channel::Web,
-        },
-        ingress,
-        keys: api_keys(Env::new(&keys)).unwrap().unwrap(),
-        view: ViewConfig::from_env(Env::new(&|_| None)).unwrap(),
-        memory: MemoryConfig::default(),
-        profiles: Profiles::default(),
-        models: Vec::new(),
-        system_prompt: None,
-        cors_origins: CorsOrigins::None,
-        console: true,
-        limits: Limits::new(None),
-        new_id: random_id,
-        after_forgetting: None,
-        clock: world.clock.clone(),
-    });
+    let web = Web {
+        ingress: ingress.clone(),
+        live: Live::on(),
+        run: Some(Arc::new(move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async {})
+        })),
+        patience: Duration::from_secs(1),
+        channel: Channel::Web,
+    };
+    let keys = api_keys(Env::new(&keys)).unwrap().unwrap();
+    let config = HttpConfig { keys, console: true, ..HttpConfig::default() };
+    let view = ViewConfig::from_env(Env::new(&|_| None)).unwrap();
+    let documents = (MemoryConfig::default(), Profiles::default());
+    let router = annals_http::router(Http::new(config, ingress, web, view, documents));
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(serve(listener, router, HEADER_TIMEOUT, std::future::pending()));

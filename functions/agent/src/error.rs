@@ -5,7 +5,6 @@ use std::time::Duration;
 use annals_channel::delivery::DeliveryError;
 use annals_core::sort_key::Timestamp;
 use annals_engine::compaction::CompactionError;
-use annals_engine::joining::JoinError;
 use annals_model::ModelError;
 use annals_store::history::HistoryError;
 use annals_store::memory::MemoryError;
@@ -52,19 +51,11 @@ impl TurnError {
     }
 }
 
-impl From<JoinError> for TurnError {
-    fn from(error: JoinError) -> Self {
-        match error {
-            JoinError::Memory(error) => error.into(),
-            JoinError::Compaction(error) => error.into(),
-        }
-    }
-}
-
 impl From<CompactionError> for TurnError {
     fn from(error: CompactionError) -> Self {
         match error {
             CompactionError::History(error) => error.into(),
+            CompactionError::Memory(error) => error.into(),
             error => Self::Compaction(error),
         }
     }

@@ -46,7 +46,7 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
 
 /// Reads the memory and the time zone for this turn. A failure is logged: an answer without them is better than none.
 pub(crate) async fn recall(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Option<Recalled> {
-    match recalled(&agent.history, chat, records, &agent.view, &agent.memory).await {
+    match recalled(&agent.history, chat, records, agent.clock.now(), &agent.view, &agent.memory).await {
         Ok(recalled) => Some(recalled),
         Err(error) => {
             tracing::warn!(%error, "failed to recall memory; the turn continues without it");

@@ -133,7 +133,7 @@ impl FromRequestParts<Arc<Http>> for Caller {
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Response> {
         let header = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let unknown = || Problem::unauthorized("send a known API key as 'Authorization: Bearer <key>'");
-        let Some(mut caller) = caller(header, &http.keys) else {
+        let Some(mut caller) = caller(header, &http.config.keys) else {
             if header.is_some()
                 && let Some(source) = source(&parts.extensions, &parts.headers)
                 && let Err(wait) = http.limits.wrong_keys.count(source, http.clock.now())

@@ -187,7 +187,7 @@ pub(crate) async fn change(
 ) -> Result<Json<SettingsView>, Failure> {
     caller.require_admin("change the settings of a chat")?;
     let Body(changed) = body?;
-    changed.check(&http.models)?;
+    changed.check(&http.config.models)?;
     let history = http.ingress.history();
     let (chat, _) = history.current(&chat).await?;
     let settings = history.change_settings(&chat, |settings| changed.change(settings)).await?;

@@ -70,11 +70,11 @@ pub(crate) fn unfinished(error: ForgetError) -> Problem {
     match error {
         ForgetError::Busy { .. } | ForgetError::History(HistoryError::LeaseLost) => Problem::busy(),
         ForgetError::Unfinished { forgotten } => {
-            tracing::info!(?forgotten, "ran out of time to forget a chat");
+            tracing::info!(?forgotten, "ran out of time to forget a chat or a person");
             Problem::not_forgotten_yet()
         }
         error => {
-            tracing::error!(%error, "failed to forget a chat");
+            tracing::error!(%error, "failed to forget a chat or a person");
             Problem::not_forgotten()
         }
     }

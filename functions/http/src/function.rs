@@ -42,7 +42,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let profiles = process.profiles(&profiles).await?;
     let ingress = process.ingress(ingress);
     let web = Web::buffered(ingress.clone());
-    let http = Http::deployed(http, ingress, web, view, (memory, profiles));
+    let http = Http::new(http, ingress, web, view, (memory, profiles));
     let router = process.reporter.of_router(router(http));
     match responses {
         HttpResponses::Buffered => lambda_http::run(router).await,

@@ -149,7 +149,8 @@ pub(crate) async fn context(
     let (chat, head) = history.current(&chat).await.map_err(Failure::unreadable)?;
     let seen =
         history.context(&chat, &head, None, &http.view.policy(0)).await.map_err(Failure::unreadable)?;
-    let recalled = recalled(history, &chat, &seen.records, &http.view, &http.memory);
+    let now = http.clock.now();
+    let recalled = recalled(history, &chat, &seen.records, now, &http.view, &http.memory);
     let Recalled { memory, time_zone } = recalled.await?;
     let memory_of = memory.as_ref().and_then(|memory| match &memory.owner {
         Owner::User(person) | Owner::UserOf { person, .. } => {

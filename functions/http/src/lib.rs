@@ -75,7 +75,7 @@ const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(1);
 
 /// Returns the routes.
 pub fn router(http: Http) -> Router {
-    let cors = cors(&http.cors_origins);
+    let cors = cors(&http.config.cors_origins);
     let router = routes(http);
     match cors {
         Some(cors) => router.layer(cors),
@@ -85,7 +85,7 @@ pub fn router(http: Http) -> Router {
 
 fn routes(http: Http) -> Router {
     let route = |methods: MethodRouter<Arc<Http>>| methods.fallback(async || Problem::method_not_allowed());
-    let console = if http.console {
+    let console = if http.config.console {
         Router::new()
             .route("/", route(get(console::page)))
             .route("/console/{file}", route(get(console::file)))

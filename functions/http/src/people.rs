@@ -10,7 +10,7 @@ use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Record};
-use annals_engine::erasing::{EraseError, ErasedNumbers, Person, Share};
+use annals_engine::erasing::{ErasedNumbers, Person, Share};
 use annals_engine::ingress::people::{MAX_IDENTITIES, TooMany};
 use annals_io::random;
 use annals_runtime::problem::Problem;
@@ -213,15 +213,7 @@ pub(crate) async fn delete(
     let mut forgotten = Vec::new();
     let erased = person.erase(http.ingress.history(), http.ingress.agents(), ends, &mut forgotten).await;
     http.forget_elsewhere(forgotten).await?;
-    match erased {
-        Ok(removed) => Ok(Json(Erased { id: person.id, removed })),
-        Err(EraseError::Forget(error)) => Err(unfinished(error).into()),
-        Err(EraseError::Unfinished) => Err(Problem::not_forgotten_yet().into()),
-        Err(error) => {
-            tracing::error!(%error, "failed to erase a person");
-            Err(Problem::not_forgotten().into())
-        }
-    }
+    Ok(Json(Erased { id: person.id, removed: erased.map_err(unfinished)? }))
 }
 
 impl Http {

@@ -42,7 +42,8 @@ const HTTP_RESPONSES: Setting = Setting::new(
     "`buffered`, `streaming`: deployed only; `streaming` is for a function URL",
 );
 
-/// Settings of a deployed function that serves the API.
+/// Settings of the API. By default it has no callers, no limit of calls, no pages of other origins and no console.
+#[derive(Default)]
 pub struct HttpConfig {
     /// `HTTP_API_KEYS`
     pub keys: Vec<ApiKey>,
@@ -50,16 +51,16 @@ pub struct HttpConfig {
     pub models: Vec<String>,
     /// `SYSTEM_PROMPT`
     pub system_prompt: Option<String>,
-    /// `HTTP_CORS_ORIGINS`
+    /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
     pub cors_origins: CorsOrigins,
-    /// `CONSOLE`
+    /// `CONSOLE`: serves the console at `/`.
     pub console: bool,
-    /// `HTTP_RATE_LIMIT`
+    /// `HTTP_RATE_LIMIT`: calls of one key to this process.
     pub rate_limit: Option<CallRateLimit>,
 }
 
 impl HttpConfig {
-    /// Reads the settings. Keys are required.
+    /// Reads the settings of a deployed function. Keys are required.
     pub fn deployed(env: Env<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             keys: deployed_api_keys(env)?.ok_or_else(|| ConfigError::new(API_KEYS, "is not set"))?,

@@ -16,30 +16,22 @@ use annals_store::history::turn::Head;
 use futures::future::BoxFuture;
 
 use crate::limit::Limits;
-use crate::settings::{ApiKey, CorsOrigins, HttpConfig};
+use crate::settings::HttpConfig;
 
 /// Everything that the API needs.
 pub struct Http {
     /// Appends and enqueues messages, and reads histories.
     pub ingress: Ingress,
-    /// Keys of the callers.
-    pub keys: Vec<ApiKey>,
+    /// Keys of the callers, and other settings.
+    pub config: HttpConfig,
     /// State of `/api/chat`.
     pub web: Web,
     /// Settings of a context.
     pub view: ViewConfig,
     /// `MEMORY`, `CAPTURE_GROUP_MEMORY`, `AGENTS`
     pub memory: MemoryConfig,
-    /// Names of the models that a chat may have: `MODEL`, `MODEL_FALLBACK`, `MODELS`
-    pub models: Vec<String>,
     /// The profiles of `AGENTS`.
     pub profiles: Profiles,
-    /// `SYSTEM_PROMPT`
-    pub system_prompt: Option<String>,
-    /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API from a browser.
-    pub cors_origins: CorsOrigins,
-    /// `CONSOLE`: serves the console at `/`.
-    pub console: bool,
     /// Returns an id for a message that comes without one: unique, 1 to 256 bytes.
     pub new_id: fn() -> String,
     /// Runs after a chat is forgotten, before the request is answered.
@@ -53,50 +45,28 @@ pub struct Http {
 impl Http {
     /// Returns the system prompt of a chat with this head and the agent `id`.
     pub(crate) fn system_prompt(&self, id: &str, head: &Head) -> Option<String> {
-        self.profiles.system_prompt(id, self.system_prompt.as_deref(), &head.settings)
+        self.profiles.system_prompt(id, self.config.system_prompt.as_deref(), &head.settings)
     }
 
-    /// Returns the API for callers with `keys`, without a limit of calls, pages of other origins, or the console.
+    /// Returns the API of `config`, whose time is that of the history.
     pub fn new(
+        config: HttpConfig,
         ingress: Ingress,
-        keys: Vec<ApiKey>,
         web: Web,
         view: ViewConfig,
         (memory, profiles): (MemoryConfig, Profiles),
     ) -> Self {
         Self {
             clock: ingress.history().clock().clone(),
+            limits: Limits::new(config.rate_limit),
+            config,
             ingress,
-            keys,
             web,
             view,
             memory,
             profiles,
-            models: Vec::new(),
-            system_prompt: None,
-            cors_origins: CorsOrigins::None,
-            console: false,
             new_id: random_id,
             after_forgetting: None,
-            limits: Limits::new(None),
-        }
-    }
-
-    /// Returns the API of a deployed function.
-    pub fn deployed(
-        config: HttpConfig,
-        ingress: Ingress,
-        web: Web,
-        view: ViewConfig,
-        documents: (MemoryConfig, Profiles),
-    ) -> Self {
-        Self {
-            models: config.models,
-            system_prompt: config.system_prompt,
-            cors_origins: config.cors_origins,
-            console: config.console,
-            limits: Limits::new(config.rate_limit),
-            ..Self::new(ingress, config.keys, web, view, documents)
         }
     }
 }

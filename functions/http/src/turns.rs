@@ -10,7 +10,7 @@ use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::time_marks::TimeMarks;
 use annals_core::trace::{Given, PromptId, Span, digest_of, digest_of_text};
-use annals_engine::remembering::recalled_at;
+use annals_engine::remembering::recalled;
 use annals_runtime::problem::Problem;
 use annals_store::history::turn::Head;
 use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Position};
@@ -229,7 +229,7 @@ impl Http {
         records.retain(|record| record.message_id != reply.message_id);
         let records = records_of_turn(&records, reply.covers(), at, &policy);
         let Context { messages, times, .. } = context(&records, at, &policy);
-        let recalled = recalled_at(history, &reply.chat, &records, at, &self.view, &self.memory).await?;
+        let recalled = recalled(history, &reply.chat, &records, at, &self.view, &self.memory).await?;
         let time_marks = TimeMarks::new(&times, at, recalled.time_zone);
         let (mut system, mut memory, mut tools) = (None, None, None);
         if let Some(Given { system: given, memory: sent, tools: names, more_tools }) = id.given.clone() {

@@ -73,7 +73,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
         patience: PATIENCE,
         channel: Channel::Web,
     };
-    let http = Http::deployed(http, ingress, web, view, (memory, profiles));
+    let http = Http::new(http, ingress, web, view, (memory, profiles));
     lambda_http::run_with_streaming_response(reporter.of_router(router(http))).await
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::approval::Verdict;
-use annals_core::chat_key::{ActorKey, ChatKey};
+use annals_core::chat_key::ChatKey;
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::{Role, UiMessage};
 use annals_core::metadata::Listed;
@@ -314,7 +314,7 @@ fn checked(
     place: Place,
     revision: u32,
 ) -> anyhow::Result<Item> {
-    ActorKey::new(draft.chat.clone(), &draft.user_id).context("its userId is invalid")?;
+    draft.chat.actor_key(&draft.user_id).context("its userId is invalid")?;
     Ok(Item { chat_name: "".into(), draft, ts, sent_at, place, revision })
 }
 

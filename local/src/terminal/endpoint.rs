@@ -14,7 +14,7 @@ use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::profiles::Profiles;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_http::chat::Web;
-use annals_http::settings::ApiKey;
+use annals_http::settings::{ApiKey, HttpConfig};
 use annals_http::{Cause, Http, conversation};
 use annals_runtime::problem::Problem;
 use annals_store::history::Position;
@@ -44,7 +44,8 @@ pub(crate) fn routes(web: Web, view: ViewConfig) -> Router {
     let key = ApiKey { name: "terminal".into(), secret: KEY.into(), admin: true };
     let (ingress, web) = (web.ingress.clone(), Web { channel: Channel::Terminal, ..web });
     let documents = (MemoryConfig::default(), Profiles::default());
-    let http = Http::new(ingress.clone(), vec![key], web, view, documents);
+    let config = HttpConfig { keys: vec![key], ..HttpConfig::default() };
+    let http = Http::new(config, ingress.clone(), web, view, documents);
     let listing = Router::new().route("/messages/{user}", get(messages)).with_state(ingress);
     conversation(http).merge(listing).layer(map_response(with_cause))
 }

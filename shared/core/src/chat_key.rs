@@ -1,4 +1,4 @@
-//! Names of chats and of people in them: [`ChatKey`], [`ActorKey`], [`SessionId`].
+//! Names of chats and of people in them: [`ChatKey`], [`SessionId`].
 //!
 //! ```text
 //! telegram:chat:-1001234567890:topic:17                 a ChatKey, the DynamoDB partition key
@@ -239,6 +239,13 @@ impl ChatKey {
         }
     }
 
+    /// Returns the ActorKey of `user_id` here: `<ChatKey>:user:<userId>`. It is on every record, for audit, permission and
+    /// approval.
+    pub fn actor_key(&self, user_id: &str) -> Result<String, KeyError> {
+        check_part("userId", user_id)?;
+        Ok(format!("{self}:user:{}", Escaped(user_id)))
+    }
+
     /// Returns the Person whose direct chat it is, on every channel; `None` for other chats.
     pub fn person(&self) -> Option<&str> {
         self.place.part("userId")
@@ -343,46 +350,6 @@ fn parts_of<'a, const N: usize>(form: &str, segments: &[&'a str]) -> Option<[&'a
     parts.collect::<Vec<_>>().try_into().ok()
 }
 
-/// A person in a chat: the ChatKey plus `:user:<userId>`. On every record, for audit, permission and approval.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ActorKey {
-    chat: ChatKey,
-    user_id: String,
-}
-
-impl ActorKey {
-    /// Creates the key of `user_id` in `chat`.
-    pub fn new(chat: ChatKey, user_id: &str) -> Result<Self, KeyError> {
-        check_part("userId", user_id)?;
-        Ok(Self { chat, user_id: user_id.to_owned() })
-    }
-
-    pub fn chat(&self) -> &ChatKey {
-        &self.chat
-    }
-
-    /// Returns the person's id, unescaped.
-    pub fn user_id(&self) -> &str {
-        &self.user_id
-    }
-}
-
-impl fmt::Display for ActorKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:user:{}", self.chat, Escaped(&self.user_id))
-    }
-}
-
-impl FromStr for ActorKey {
-    type Err = KeyError;
-
-    fn from_str(key: &str) -> Result<Self, KeyError> {
-        let (rest, user_id) = key.rsplit_once(':').ok_or(KeyError::UnknownShape)?;
-        let chat = rest.strip_suffix(":user").ok_or(KeyError::UnknownShape)?;
-        Self::new(chat.parse()?, &unescape(user_id)?)
-    }
-}
-
 /// `<family>-<first 12 bytes of the SHA-256 of the ChatKey, in hex>`: short and opaque, and of 96 bits, so that two
 /// chats never share one. It is the message group of the queue, the S3 prefix, and the name of the chat in logs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -391,7 +358,6 @@ pub struct SessionId(String);
 
 text_of!(SessionId);
 serde_as_string!(ChatKey);
-serde_as_string!(ActorKey);
 
 fn check_part(part: &'static str, value: &str) -> Result<(), KeyError> {
     if value.is_empty() {

@@ -1,6 +1,6 @@
 //! A message as a channel passes it on, before it is stored: [`Draft`].
 
-use crate::chat_key::{ActorKey, ChatKey, KeyError};
+use crate::chat_key::ChatKey;
 use crate::chat_settings::GroupActivation;
 use crate::message::{Part, Role};
 use crate::metadata::Metadata;
@@ -165,10 +165,6 @@ impl Draft {
     pub fn key(&self) -> SortKey {
         let base = SortKey::message(self.ts, &self.message_id);
         if self.opens_session { base.opening_message() } else { base }
-    }
-
-    pub fn actor(&self) -> Result<ActorKey, KeyError> {
-        ActorKey::new(self.chat.clone(), &self.user_id)
     }
 }
 

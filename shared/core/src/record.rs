@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 
-use crate::chat_key::{ActorKey, ChatKey};
+use crate::chat_key::ChatKey;
 use crate::message::{Role, UiMessage};
 use crate::metadata::Listing;
 pub use crate::names::{Channel, Kind, UnknownName};
@@ -391,7 +391,7 @@ impl Record {
             channel: self.channel,
             chat_id: &self.chat_id,
             user_id: &self.user_id,
-            actor_key: ActorKey::new(self.chat.clone(), &self.user_id).map(|actor| actor.to_string()).ok(),
+            actor_key: self.chat.actor_key(&self.user_id).ok(),
             message_id: self.message_id.as_str(),
             // A form with a key of its own (a repeated message and its reply) is a revision, too.
             kind: match self.kind() {

@@ -24,7 +24,7 @@ use annals_io::metrics::{Metric, Metrics};
 use annals_model::{Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
-use annals_store::memory::Memory;
+use annals_store::memory::{Memory, MemoryError};
 
 use crate::settings::ViewConfig;
 
@@ -47,11 +47,14 @@ pub struct Compaction {
     pub metrics: Metrics,
 }
 
-/// A failed compaction; the history is as it was.
+/// A failed compaction, after which the history is as it was; or a [join](Compaction::join) that is not carried out, or only
+/// in part, and continues in the next run.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
     #[error(transparent)]
     History(#[from] HistoryError),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     #[error("no summary was made: {0}")]
     Model(#[from] ModelError),
     #[error("no summary was made: {0}")]

@@ -31,11 +31,11 @@ use annals_core::sort_key::Timestamp;
 use annals_store::history::directory::ListCursor;
 use annals_store::history::turn::{Claim, Lease};
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position, StoredSchedule};
-use annals_store::memory::{Memory, MemoryError};
+use annals_store::memory::Memory;
 use annals_store::people::{Begun, Erasure, People};
 use serde::Serialize;
 
-use crate::forgetting::{ForgetError, LEASE, forget, last_holder_ends};
+use crate::forgetting::{ForgetError, Forgotten, LEASE, forget, last_holder_ends};
 
 /// Number of chats between two notes of the progress.
 const CHATS_AT_ONCE: usize = 10;
@@ -70,23 +70,6 @@ pub struct ErasedNumbers {
     pub memories: usize,
     /// Records that were removed from segments of other chats.
     pub archived: usize,
-}
-
-/// A person who is not erased, or only in part: the same request continues.
-#[derive(Debug, thiserror::Error)]
-pub enum EraseError {
-    #[error("the time of the request ended before all chats were looked at")]
-    Unfinished,
-    #[error(transparent)]
-    Forget(#[from] ForgetError),
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-}
-
-impl From<HistoryError> for EraseError {
-    fn from(error: HistoryError) -> Self {
-        Self::Forget(error.into())
-    }
 }
 
 impl Person {
@@ -198,7 +181,7 @@ impl Person {
         agents: &Agents,
         deadline: Timestamp,
         forgotten: &mut Vec<ChatKey>,
-    ) -> Result<ErasedNumbers, EraseError> {
+    ) -> Result<ErasedNumbers, ForgetError> {
         let (people, memory, clock) = (People::beside(history), Memory::beside(history), history.clock());
         let mut removed = ErasedNumbers::default();
         let begun = people.erasure(&self.id).await?;
@@ -238,7 +221,7 @@ impl Person {
             erasure.before = page.before.filter(|_| !is_over).map(|before| before.encode());
             people.set_erasure(&self.id, &erasure).await?;
             if clock.now() > deadline {
-                return Err(EraseError::Unfinished);
+                return Err(ForgetError::Unfinished { forgotten: Forgotten::default() });
             }
         }
         // The list does not show a chat in which nothing was said.
@@ -268,7 +251,7 @@ impl Person {
         share: Share,
         deadline: Timestamp,
         removed: &mut ErasedNumbers,
-    ) -> Result<(), EraseError> {
+    ) -> Result<(), ForgetError> {
         match share {
             Share::Nothing => {}
             Share::Whole => {
@@ -280,7 +263,7 @@ impl Person {
                 for name in history.all_names(chat).await? {
                     let lease = match history.claim_to_forget(&name, LEASE).await? {
                         Claim::Claimed(lease) => *lease,
-                        Claim::Busy(until) => return Err(ForgetError::Busy { until }.into()),
+                        Claim::Busy(until) => return Err(ForgetError::Busy { until }),
                     };
                     let erased = self.erase_of(history, &lease, removed).await;
                     // Otherwise the chat's next turn would wait for the claim to end.

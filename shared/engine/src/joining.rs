@@ -22,32 +22,17 @@ use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_store::history::turn::Lease;
 use annals_store::history::{Cursor, HistoryError, MAX_PAGE, Position};
-use annals_store::memory::{Memory, MemoryError};
+use annals_store::memory::Memory;
 
 use crate::compaction::{Compaction, CompactionError};
 
 /// Maximum number of pages of the other chat's newest records that are read.
 const MAX_PAGES: usize = 5;
 
-/// A join that is not carried out, or only in part: the next run continues.
-#[derive(Debug, thiserror::Error)]
-pub enum JoinError {
-    #[error(transparent)]
-    Memory(#[from] MemoryError),
-    #[error(transparent)]
-    Compaction(#[from] CompactionError),
-}
-
-impl From<HistoryError> for JoinError {
-    fn from(error: HistoryError) -> Self {
-        Self::Compaction(error.into())
-    }
-}
-
 impl Compaction {
     /// Carries out `join` in the chat of `lease`, all but the removal of its note. Without `asks`, no model is asked: the
     /// event quotes the beginnings of the messages. Safe to repeat.
-    pub async fn join(&self, lease: &Lease, join: &Join, asks: bool) -> Result<(), JoinError> {
+    pub async fn join(&self, lease: &Lease, join: &Join, asks: bool) -> Result<(), CompactionError> {
         self.move_memory(join).await?;
         let key = SortKey::message(join.ts, &join.id);
         if !self.history.message(&lease.chat, &key).await?.is_empty() {
@@ -140,7 +125,7 @@ impl Compaction {
     }
 
     /// Moves the entries that `join` is about.
-    async fn move_memory(&self, join: &Join) -> Result<(), JoinError> {
+    async fn move_memory(&self, join: &Join) -> Result<(), CompactionError> {
         if join.from_person == join.to_person {
             return Ok(());
         }

@@ -200,21 +200,11 @@ pub struct RecalledMemory {
     pub section: Option<String>,
 }
 
-/// Recalls entries for the Session of `records`: those of the only person who is speaking, or of the group, that fit
-/// the unanswered messages best; and the person's time zone. Makes one query, or with `MEMORY=off` one read;
-/// for a group, one more read per name that its chat has had; under `DM_SCOPE=user`, one for a conversation over HTTP.
+/// Recalls today's entries for the Session that `records` were `at` a time: those of the only person who is speaking, or of
+/// the group, that fit the unanswered messages best; and the person's time zone. Makes one query, or with `MEMORY=off` one
+/// read; for a group, one more read per name that its chat has had; under `DM_SCOPE=user`, one for a conversation over
+/// HTTP.
 pub async fn recalled(
-    history: &History,
-    chat: &ChatKey,
-    records: &[Record],
-    config: &ViewConfig,
-    memory: &MemoryConfig,
-) -> Result<Recalled, RememberError> {
-    recalled_at(history, chat, records, history.clock().now(), config, memory).await
-}
-
-/// Recalls today's entries for the Session that `records` were `at` a time, like [`recalled`].
-pub async fn recalled_at(
     history: &History,
     chat: &ChatKey,
     records: &[Record],

@@ -42,12 +42,11 @@ use annals_core::ranking::{Text, rank};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_io::clock::Clock;
-use aws_sdk_dynamodb::Client;
 use capture::captures_of;
 
 use crate::history::item::{text, time};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
-use crate::history::{History, Meter, TableError};
+use crate::history::{History, TableError};
 pub use capture::{Captured, Saved};
 pub use pending::{MAX_PENDING, Pending};
 
@@ -122,11 +121,6 @@ pub enum MemoryError {
 }
 
 impl Memory {
-    /// Opens the entries in `table`.
-    pub fn new(dynamodb: Client, table: String, clock: Clock) -> Self {
-        Self { table: Table::new(dynamodb, table), clock }
-    }
-
     /// Opens the entries in the table of `history`, counted by its meter.
     pub fn beside(history: &History) -> Self {
         Self { table: history.table().clone(), clock: history.clock().clone() }
@@ -134,11 +128,6 @@ impl Memory {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// Returns the sum of the capacity that the table's operations consume.
-    pub fn meter(&self) -> &Meter {
-        self.table.meter()
     }
 
     /// Returns the valid entries of `owner` that fit `query` best, as a section for the system part of at most `token_budget`

@@ -1,6 +1,6 @@
 //! ChatKeys, sort keys, ids and cursors.
 
-use annals_core::chat_key::{ActorKey, ChatKey, MAX_KEY_BYTES};
+use annals_core::chat_key::{ChatKey, MAX_KEY_BYTES};
 use annals_core::memory::EntryId;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::directory::ListCursor;
@@ -11,9 +11,6 @@ pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(chat) = text.parse::<ChatKey>() {
         check_chat(&chat);
-    }
-    if let Ok(actor) = text.parse::<ActorKey>() {
-        assert_eq!(actor.to_string().parse(), Ok(actor));
     }
     if let Ok(id) = text.parse::<SegmentId>() {
         assert_eq!(id.to_string(), text);
@@ -29,9 +26,6 @@ pub fn check(data: &[u8]) {
     let (name, rest) = text.split_once('\n').unwrap_or((text, text));
     for chat in [ChatKey::http(name, rest), ChatKey::direct(name, rest)].into_iter().flatten() {
         check_chat(&chat);
-        if let Ok(actor) = ActorKey::new(chat, name) {
-            assert_eq!(actor.to_string().parse(), Ok(actor));
-        }
     }
     if let Ok(id) = MessageId::new(text) {
         let key = SortKey::message(Timestamp::MAX, &id);

@@ -6,7 +6,7 @@
 
 use annals_channel::json::JsonView;
 use annals_core::media::MAX_IMAGE_BYTES;
-use annals_core::message::{Part, PartView};
+use annals_core::message::Part;
 use serde_json::{Map, Value};
 
 use super::readable::{self, person_name, rich_text};
@@ -150,19 +150,6 @@ impl Content {
             content.parts.extend(files(field, value));
         }
         content
-    }
-
-    /// Returns the text parts, joined by newlines.
-    pub(super) fn text(&self) -> String {
-        let texts: Vec<&str> = self
-            .parts
-            .iter()
-            .filter_map(|part| match part.view() {
-                PartView::Text(text) => Some(text),
-                _ => None,
-            })
-            .collect();
-        texts.join("\n")
     }
 
     fn name_the_unknown(&mut self, message: JsonView<'_>) {

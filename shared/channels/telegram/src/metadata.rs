@@ -10,6 +10,7 @@
 //! ```
 
 use annals_channel::json::JsonView;
+use annals_core::message::{Role, UiMessage};
 use annals_core::metadata::{ChatType, Forward, FromPlatform, Link, Metadata};
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
@@ -112,7 +113,7 @@ fn reply(message: JsonView<'_>) -> Option<Value> {
     let original = message.object("reply_to_message").filter(|original| !service::is_topic_event(*original));
     if let Some(original) = original {
         put_id(&mut reply, "messageId", original, "message_id");
-        let text = Content::said(original).text();
+        let text = UiMessage::new("", Role::User, Content::said(original).parts).plain_text();
         if !text.is_empty() {
             reply.insert("text".into(), shortened(&text).into());
         }

@@ -4,7 +4,7 @@
 //! A field that is a string, a number or a flag needs nothing else to be stored: items and lines are made of [`Fields`] by its
 //! names. The conversions here name every field, so that a new field of a record does not compile until it is stored.
 
-use annals_core::chat_key::{ActorKey, ChatKey};
+use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Attributes, Channel, DeliveryFailure, Details, Kind, Record, Source};
 use annals_core::reply_token::ReplyToken;
@@ -92,7 +92,7 @@ impl Fields {
         Self {
             chat_key: chat.clone(),
             sk: key.clone(),
-            actor_key: ActorKey::new(chat.clone(), user_id).ok().map(|actor| actor.to_string()),
+            actor_key: chat.actor_key(user_id).ok(),
             channel: *channel,
             chat_id: chat_id.clone(),
             user_id: user_id.clone(),
