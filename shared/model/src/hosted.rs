@@ -31,9 +31,9 @@ use super::signing::Signer;
 
 /// Maximum time for one request.
 const TOTAL: Duration = Duration::from_mins(2);
-/// Maximum time until the answer begins. Models that reason are silent for a minute and more.
+/// Maximum silence until something is said. Models that reason are silent for a minute and more, also behind a first event.
 const FIRST: Duration = Duration::from_secs(90);
-/// Maximum pause in an answer that has begun. Providers send something at least every few seconds, if only a comment.
+/// Maximum pause behind the first words. Providers send something at least every few seconds, if only a comment.
 const BETWEEN: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a silent peer is checked: it may be gone, or only slow.
@@ -188,7 +188,7 @@ impl Hosted {
                 let _ = response.chunk().now_or_never();
                 return Ok(());
             }
-            limit = BETWEEN;
+            limit = if partial.is_nothing() { FIRST } else { BETWEEN };
         }
         let (last, is_whole) = frames.end()?;
         for frame in last {

@@ -113,6 +113,11 @@ impl ModelApi {
         self.shared.state().mishaps.push((times, Mishap::Stalls));
     }
 
+    /// Stalls the next `times` streamed answers behind their first event, before anything is said, for ever.
+    pub fn open_and_stall(&self, times: usize) {
+        self.shared.state().mishaps.push((times, Mishap::Opens));
+    }
+
     /// Ends the next `times` streamed answers half-way with an error: the provider is overloaded.
     pub fn overload_midway(&self, times: usize) {
         self.shared.state().mishaps.push((times, Mishap::Fails));

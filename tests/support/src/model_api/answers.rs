@@ -41,6 +41,8 @@ pub(super) enum Mishap {
     Ends,
     /// Nothing comes any more.
     Stalls,
+    /// Nothing comes behind the first event, which says nothing.
+    Opens,
     /// An error comes in place of the rest, such as an overload.
     Fails,
 }
@@ -48,8 +50,10 @@ pub(super) enum Mishap {
 /// A stream of `pieces`.
 fn stream(shape: Shape, mut pieces: Vec<Vec<u8>>, mishap: Option<Mishap>) -> Response {
     use futures::stream::{self, StreamExt};
-    if mishap.is_some() {
-        pieces.truncate(pieces.len() / 2);
+    match mishap {
+        None => {}
+        Some(Mishap::Opens) => pieces.truncate(1),
+        Some(_) => pieces.truncate(pieces.len() / 2),
     }
     if mishap == Some(Mishap::Fails) {
         pieces.push(overload(shape));
@@ -65,7 +69,7 @@ fn stream(shape: Shape, mut pieces: Vec<Vec<u8>>, mishap: Option<Mishap>) -> Res
             });
             Body::from_stream(pieces.chain(cut))
         }
-        Some(Mishap::Stalls) => Body::from_stream(pieces.chain(stream::pending())),
+        Some(Mishap::Stalls | Mishap::Opens) => Body::from_stream(pieces.chain(stream::pending())),
     };
     let kind = match shape {
         Shape::OpenAi | Shape::Anthropic => "text/event-stream; charset=utf-8",
