@@ -11,7 +11,7 @@ use crate::message::{Part, Role};
 use crate::prompt::Prompt;
 use crate::record::Record;
 use crate::sort_key::MessageId;
-use crate::testing::{aside, asking, event, hours, key, record, reply, set, sorted, summary, user};
+use crate::testing::{aside, asking, edit, event, hours, key, record, reply, set, sorted, summary, user};
 
 /// Each test record has ten tokens.
 const RULES: Rules = Rules {
@@ -118,7 +118,7 @@ fn messages_that_expire_soon_are_summarised_even_if_recent() {
 #[test]
 fn an_edited_message_is_summarised_when_its_first_form_expires() {
     let first = Record { expires_at: Some(10), ..aside(1, 1) };
-    let edited = Record { expires_at: Some(99), ..crate::testing::edit(&first, 1, None) };
+    let edited = Record { expires_at: Some(99), ..edit(&first, 1, None) };
     check(&[first, edited, aside(2, 2)], Why::Expiring { before: 11 }, "u1v1 | u2");
 }
 
@@ -145,10 +145,34 @@ fn a_session_expires_with_its_records_including_the_summary() {
     let view = SessionView::of(&records, hours(3), &policy());
     assert!(expires(&view, 51) && !expires(&view, 50));
     // A message expires with its first form.
-    let edited = Record { expires_at: Some(999), ..crate::testing::edit(&newer, 1, None) };
+    let edited = Record { expires_at: Some(999), ..edit(&newer, 1, None) };
     let records = sorted([asking(newer, false), asking(edited, false)]);
     let view = SessionView::of(&records, hours(3), &policy());
     assert!(expires(&view, 100) && !expires(&view, 99));
+}
+
+#[test]
+fn what_belongs_to_a_message_that_expires_is_kept_with_it_the_last_first() {
+    let until = |record: Record, at: i64| Record { expires_at: Some(hours(at).as_millis() / 1000), ..record };
+    let first = until(user(1, 1), 100);
+    let late = [
+        edit(&first, 1, None),
+        user(2, 2),
+        reply(&[(1, 1), (2, 2)]),
+        user(3, 3),
+        reply(&[(3, 3)]),
+        user(4, 4),
+    ];
+    let records = sorted(late.map(|record| until(record, 300)).into_iter().chain([first]));
+    let view = SessionView::of(&records, hours(9), &policy());
+    let kept = |before: i64| {
+        let kept = to_keep(&view, &records, hours(before).as_millis() / 1000);
+        kept.into_iter().map(|record| record.key.to_string()).collect::<Vec<_>>()
+    };
+    let mut belonging: Vec<String> = records[..4].iter().map(|record| record.key.to_string()).collect();
+    belonging.reverse();
+    assert_eq!(kept(200), belonging);
+    assert_eq!((kept(100), kept(301).len()), (vec![], records.len()));
 }
 
 #[test]
