@@ -221,7 +221,9 @@ impl Person {
             erasure.before = page.before.filter(|_| !is_over).map(|before| before.encode());
             people.set_erasure(&self.id, &erasure).await?;
             if clock.now() > deadline {
-                return Err(ForgetError::Unfinished { forgotten: Forgotten::default() });
+                let ErasedNumbers { records, memories, .. } = removed;
+                let forgotten = Forgotten { records, memories, ..Forgotten::default() };
+                return Err(ForgetError::Unfinished { forgotten });
             }
         }
         // The list does not show a chat in which nothing was said.

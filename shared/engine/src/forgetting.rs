@@ -47,7 +47,7 @@ pub struct Forgotten {
     pub memories: usize,
 }
 
-/// A chat that is not forgotten, or only in part: the same request continues.
+/// A chat or a person that is not forgotten, or only in part: the same request continues.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgetError {
     #[error("the chat is being deleted by another request, at most until {until} (epoch milliseconds)")]

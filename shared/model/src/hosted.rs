@@ -31,9 +31,9 @@ use super::signing::Signer;
 
 /// Maximum time for one request.
 const TOTAL: Duration = Duration::from_mins(2);
-/// Maximum silence until something is said. Models that reason are silent for a minute and more, also behind a first event.
+/// Maximum silence until something is said. Models that reason are silent for a minute and more, also after a first event.
 const FIRST: Duration = Duration::from_secs(90);
-/// Maximum pause behind the first words. Providers send something at least every few seconds, if only a comment.
+/// Maximum pause after the first words. Providers send something at least every few seconds, if only a comment.
 const BETWEEN: Duration = Duration::from_secs(40);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval at which a silent peer is checked: it may be gone, or only slow.

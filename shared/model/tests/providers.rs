@@ -375,7 +375,7 @@ async fn a_dead_connection_is_noticed_before_and_after_the_first_piece() {
         assert_eq!(answer.unwrap_err(), ModelError::Unreachable("the answer stopped"));
         // What came took moments.
         assert!((BETWEEN..BETWEEN + 10).contains(&seconds), "{provider:?}: {seconds}");
-        // A model may think behind an event that says nothing.
+        // A model may think after an event that says nothing.
         stage.api.open_and_stall(1);
         let (answer, seconds) = seconds_until(&stage.clock, stage.ask(&messages)).await;
         assert_eq!(answer.unwrap_err(), ModelError::Unreachable("the answer stopped"));

@@ -113,7 +113,7 @@ impl ModelApi {
         self.shared.state().mishaps.push((times, Mishap::Stalls));
     }
 
-    /// Stalls the next `times` streamed answers behind their first event, before anything is said, for ever.
+    /// Stalls the next `times` streamed answers after their first event, before anything is said, for ever.
     pub fn open_and_stall(&self, times: usize) {
         self.shared.state().mishaps.push((times, Mishap::Opens));
     }

@@ -24,7 +24,7 @@ use crate::messages::append;
 use crate::request::{bad_message_id, command, draft};
 use crate::state::Http;
 
-/// Most records behind a message of the past in which its forms are looked for.
+/// Maximum number of records after an earlier message among which its forms are looked for.
 const MOST_BEHIND: usize = 10_000;
 
 /// An accepted request.

@@ -22,7 +22,7 @@ use super::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 /// The most records a page has.
 pub const MAX_PAGE: usize = 200;
 
-/// Most records that [`History::records_from`] reads at a time.
+/// Maximum number of records that [`History::records_from`] reads at a time.
 const BEHIND_PAGE: usize = 1_000;
 
 /// The most text that a page has, in bytes; an answer of Lambda ends at 6 MB, and JSON escapes some.
@@ -101,7 +101,7 @@ impl History {
     }
 
     /// Reads those records of `chat` from the message at `base` on that are `wanted`, of the table or the archive, in order.
-    /// Returns `None` if these are `most` records or more, in whole pages of 1,000.
+    /// Returns `None` if `most` records or more are there, counted in whole pages of 1,000.
     pub async fn records_from(
         &self,
         chat: &ChatKey,

@@ -41,7 +41,7 @@ pub(super) enum Mishap {
     Ends,
     /// Nothing comes any more.
     Stalls,
-    /// Nothing comes behind the first event, which says nothing.
+    /// Nothing comes after the first event, which has no text.
     Opens,
     /// An error comes in place of the rest, such as an overload.
     Fails,
