@@ -1,5 +1,7 @@
 //! The caches of the providers' prompts.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::body::tokens;
@@ -17,7 +19,12 @@ const LOOKS_BACK: usize = 20;
 
 /// The cache of a provider.
 #[derive(Default)]
-pub(super) struct Cache(Vec<Vec<String>>);
+pub(super) struct Cache {
+    /// Whole requests, for a provider that caches everything.
+    whole: BTreeSet<String>,
+    /// The blocks up to each mark.
+    marked: Vec<Vec<String>>,
+}
 
 impl Cache {
     /// Returns the tokens of a request known from earlier ones, and caches it for later ones.
@@ -49,23 +56,27 @@ impl Cache {
     fn read_marked(&mut self, blocks: &[String], marks: &[usize]) -> Cached {
         let size = |count: usize| blocks[..count].iter().map(|block| tokens(block)).sum::<u64>();
         let is_near = |kept: usize| marks.iter().any(|mark| kept <= *mark && mark - kept <= LOOKS_BACK);
-        let known =
-            self.0.iter().filter(|kept| is_near(kept.len()) && blocks.starts_with(kept)).map(Vec::len).max();
-        let known = known.unwrap_or_default();
+        let kept = self.marked.iter().filter(|kept| is_near(kept.len()) && blocks.starts_with(kept));
+        let known = kept.map(Vec::len).max().unwrap_or_default();
         let last = marks.iter().copied().max().unwrap_or_default();
-        self.0.extend(marks.iter().map(|mark| blocks[..*mark].to_vec()));
+        self.marked.extend(marks.iter().map(|mark| blocks[..*mark].to_vec()));
         Cached { read: size(known), written: size(last.max(known)) - size(known) }
     }
 
-    /// Reads and caches `text`, for a provider that caches everything and finds the longest cached prefix.
+    /// Reads and caches `text`, for a provider that caches everything and finds the longest cached prefix: that of a
+    /// neighbour in the order of texts.
     fn read_all(&mut self, text: String) -> Cached {
-        let common = |kept: &str| {
+        let common = |kept: &String| {
             let same = text.bytes().zip(kept.bytes()).take_while(|(a, b)| a == b).count();
             (0..=same).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
         };
-        let known = self.0.iter().map(|kept| common(&kept[0])).max().unwrap_or_default();
+        let neighbours = [
+            self.whole.range::<String, _>(..&text).next_back(),
+            self.whole.range::<String, _>(&text..).next(),
+        ];
+        let known = neighbours.into_iter().flatten().map(common).max().unwrap_or_default();
         let read = tokens(&text[..known]);
-        self.0.push(vec![text]);
+        self.whole.insert(text);
         Cached { read, written: 0 }
     }
 }
