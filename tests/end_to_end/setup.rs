@@ -54,7 +54,7 @@ async fn setup_sets_telegram_s_webhook_secret_and_commands_and_drops_no_update()
             out,
             format!(
                 "bot       @annals_test_bot (7000000001)\nsecret    as TELEGRAM_WEBHOOK_SECRET has it\n\
-                 webhook   {url}: 9 kinds of update, 3 waiting\ncommands  14 in the menu\n"
+                 webhook   {url}: 8 kinds of update, 3 waiting\ncommands  14 in the menu\n"
             )
         );
         let webhook = telegram.webhook().unwrap();

@@ -7,8 +7,8 @@
 //! | `ALLOW_CHATS` | if it is listed | if it is listed, and anybody in it may ask |
 //! | both | with a person of the list, or if it is listed | if it is listed, and the persons of the list may ask |
 //!
-//! While a list is set, messages of Telegram's business connections and of guests are refused: they were not written to
-//! the bot, and the readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP
+//! While a list is set, messages of Telegram's business connections are refused: they were not written to the bot, and the
+//! readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP
 //! API has keys and is not affected.
 
 use crate::chat_key::{ChatKey, Speakers};
@@ -49,9 +49,8 @@ impl Access {
         if !draft.channel.is_platform() || self.is_open() {
             return Admission::Full;
         }
-        // Messages to a business are not written to the bot, and do not tell whose connection they used; the window of
-        // a guest query is not the bot's.
-        if draft.metadata.line().is_some() || draft.metadata.is_of_guest() {
+        // Messages to a business are not written to the bot, and do not tell whose connection they used.
+        if draft.metadata.line().is_some() {
             return Admission::Refused;
         }
         let sender = draft.sender();

@@ -216,11 +216,6 @@ impl Metadata {
         self.set("timeZone", zone.name());
     }
 
-    /// Returns true if it is a guest query of Telegram, whose chat is not the bot's own.
-    pub fn is_of_guest(&self) -> bool {
-        self.0.get("telegram").is_some_and(|telegram| telegram.get("guestQueryId").is_some())
-    }
-
     /// Returns true if its sender recalled the message.
     pub fn is_recalled(&self) -> bool {
         self.flag("recalled")
@@ -286,7 +281,7 @@ impl Metadata {
         self.0.get("takeover").and_then(Value::as_str).map(|takeover| takeover == "begun")
     }
 
-    /// Returns true if an operator said it, to the bot: see [`crate::takeover`].
+    /// Returns true if it is a notice of an operator, a schedule or an agent: see [`crate::takeover`].
     pub fn is_of_operator(&self) -> bool {
         self.0.contains_key("dispatch") || self.0.contains_key("takeover")
     }
@@ -332,7 +327,7 @@ impl Metadata {
         self.0.retain(|name, _| !LISTED.contains(&name.as_str()));
     }
 
-    /// Returns a client's own fields: those to which Annals gives no meaning, as a client must not set them.
+    /// Returns a client's own fields: those to which Annals gives no meaning. A client must not set the others.
     #[must_use]
     pub fn of_client(&self) -> Self {
         let is_channel = |name: &str| name.parse::<Channel>().is_ok();
@@ -454,7 +449,7 @@ mod tests {
         }
         assert!(names.len() > 30, "{names:?}");
         // Fields of the values of `telegram`, `forward` and `reply`.
-        names.retain(|name| !["businessConnectionId", "guestQueryId", "from"].contains(&name.as_str()));
+        names.retain(|name| !["businessConnectionId", "from"].contains(&name.as_str()));
         let everything = FromPlatform {
             sender_name: Some(String::new()),
             sender_username: Some(String::new()),

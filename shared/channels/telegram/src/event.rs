@@ -36,21 +36,18 @@ pub(super) enum Flavour {
     Channel,
     /// A private chat of a customer with a business account that the bot is connected to.
     Business,
-    /// A chat that the bot is not in, from which it was called by its name.
-    Guest,
     /// A kind of chat of a newer Bot API.
     Unknown,
 }
 
 /// Kinds of update that are read, and that the webhook subscribes to.
-const READ: [(&str, UpdateKind); 9] = [
+const READ: [(&str, UpdateKind); 8] = [
     ("message", UpdateKind::Message(Flavour::Own)),
     ("edited_message", UpdateKind::Edit(Flavour::Own)),
     ("channel_post", UpdateKind::Message(Flavour::Channel)),
     ("edited_channel_post", UpdateKind::Edit(Flavour::Channel)),
     ("business_message", UpdateKind::Message(Flavour::Business)),
     ("edited_business_message", UpdateKind::Edit(Flavour::Business)),
-    ("guest_message", UpdateKind::Message(Flavour::Guest)),
     ("my_chat_member", UpdateKind::MyMembership),
     ("callback_query", UpdateKind::Press),
 ];

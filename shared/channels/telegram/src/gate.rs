@@ -30,8 +30,6 @@ pub(super) fn asks(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour, 
     }
     match flavour {
         Flavour::Business => Asks::Addressed,
-        // The bot is not in that chat, so `sendMessage` fails there; guest queries have a method of their own.
-        Flavour::Guest => Asks::Never,
         Flavour::Own if chat_type(chat, flavour) == ChatType::Private => Asks::Addressed,
         _ if addresses(message, bot) => Asks::Addressed,
         // A command that names another bot is for that bot.
@@ -76,8 +74,8 @@ pub(super) fn starts_with_command(message: JsonView<'_>) -> bool {
 /// Returns true if the bot's user name is required to decide if `message` addresses it.
 pub(super) fn needs_username(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> bool {
     let addressed_command = command_text(message).and_then(command::addressee).is_some();
-    let is_open = flavour == Flavour::Guest || chat_type(chat, flavour) == ChatType::Private;
-    addressed_command || (!is_open && (has_mention(message) || plain_text(message).contains('@')))
+    let is_private = chat_type(chat, flavour) == ChatType::Private;
+    addressed_command || (!is_private && (has_mention(message) || plain_text(message).contains('@')))
 }
 
 fn is_reply_to(message: JsonView<'_>, bot: &Bot) -> bool {

@@ -27,7 +27,7 @@ use super::service;
 /// Maximum number of characters that are copied from a replied-to message. The history has its full text.
 const REPLY_TEXT_CHARS: usize = 200;
 
-/// The ids that [`Address`](super::address::Address) reads back, and the id that answers a guest query.
+/// The ids that [`Address`](super::address::Address) reads back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(clippy::struct_field_names, reason = "Telegram's own names")]
@@ -38,8 +38,6 @@ pub(super) struct Ids {
     pub(super) direct_messages_topic_id: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) business_connection_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) guest_query_id: Option<String>,
 }
 
 impl Ids {
@@ -49,7 +47,6 @@ impl Ids {
             thread_id: topic(message),
             direct_messages_topic_id: direct_messages_topic(message),
             business_connection_id: id("business_connection_id"),
-            guest_query_id: id("guest_query_id"),
         }
     }
 }

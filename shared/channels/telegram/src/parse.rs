@@ -107,6 +107,10 @@ impl Parser<'_> {
         let (Some(message), Some(chat)) = (message, chat) else {
             return Err(ParseError::Ignored("unknown kind without a message"));
         };
+        // Its id may be that of a private chat with the bot, in which none of them speaks.
+        if message.has("guest_query_id") && chat_type(chat, Flavour::Unknown) == ChatType::Private {
+            return Err(ParseError::Ignored("a guest query in a private chat of other people"));
+        }
         let is_named_so = name.ends_with("message") || name.ends_with("post");
         if !is_named_so && Content::of(message).is_event {
             return Err(ParseError::Ignored("unknown kind without readable content"));

@@ -93,8 +93,7 @@ pub fn person_of(record: &Record) -> Option<String> {
     if record.role() != crate::message::Role::User || record.line().is_some() {
         return None;
     }
-    let metadata = &record.message.metadata;
-    let is_private = metadata.is_private() && !metadata.is_of_guest();
+    let is_private = record.message.metadata.is_private();
     match (record.chat.speakers(), record.chat.channel()) {
         (Speakers::One(own), None) => {
             record.person.as_ref().is_none_or(|person| *person == own).then_some(own)
@@ -196,8 +195,6 @@ mod tests {
         check(said("telegram:chat:42", "42", none(), Some("42")), None);
         let business = json!({"chatType": "private", "telegram": {"businessConnectionId": "b"}});
         check(said("telegram:chat:42", "42", business, None), None);
-        let guest = json!({"chatType": "private", "telegram": {"guestQueryId": "g"}});
-        check(said("telegram:chat:42", "42", guest, None), None);
         check(said("lark:chat:oc_1", "ou_ada", private(), None), Some("lark-ou_ada"));
         check(said("lark:chat:oc_1", "oc_1", private(), None), None);
         check(said("lark:chat:oc_1", "ou_ada", json!({"chatType": "group"}), None), None);

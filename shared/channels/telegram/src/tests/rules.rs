@@ -127,7 +127,6 @@ fn the_bots_name_is_required_only_if_it_matters() {
     check("message", private(json!({"text": hi, "entities": mention(hi)})), false);
     check("message", group(json!({"text": "/new"})), false);
     check("message", group(json!({"text": "hi"})), false);
-    check("guest_message", group(json!({"text": hi, "entities": mention(hi)})), false);
     check("poll", json!({"question": "@?"}), false);
     assert!(!needs_username(&json!([])));
 }
