@@ -1,6 +1,7 @@
 //! Lark from end to end: from a signed, encrypted event to the reply that its API accepted.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use annals_test_support::fixtures::all_payloads;
@@ -10,7 +11,7 @@ use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Answer, NOW, TestApp};
+use crate::app::{Answer, NOW, OPS_KEY, TestApp};
 use crate::turns::assert_has;
 
 pub(crate) const TOKEN: &str = "lark-verification-token";
@@ -238,6 +239,27 @@ async fn messages_between_mentions_are_fetched_once_and_in_order() {
     it.app.finish().await;
 }
 
+/// Lark still has what was deleted here: it is not fetched again, also once nothing of the chat is left.
+#[tokio::test]
+async fn a_deleted_group_does_not_come_back_from_the_platform() {
+    let it = LarkApp::with(&[]).await;
+    it.lark.seed(listed("om_1", "the safe is behind the roses", 0));
+    it.handle(&mentioning(text("om_2", GROUP, "@_user_1 hello", 10))).await;
+    for (id, seconds) in [("om_3", 120), ("om_4", 40 * 3600)] {
+        it.app.clock().advance(Duration::from_mins(1));
+        let forgotten = it.app.forget("lark:chat:oc_garden", OPS_KEY).await;
+        assert_eq!(forgotten.status, 200);
+        it.app.clock().advance(Duration::from_secs(seconds));
+        it.app.idle_as_hours_pass().await;
+        let seconds = seconds.cast_signed();
+        it.lark.seed(listed(&format!("{id}a"), "it rains", seconds));
+        it.handle(&mentioning(text(id, GROUP, "@_user_1 and now?", seconds + 10))).await;
+        let ids = it.app.ids("lark:chat:oc_garden").await;
+        assert_eq!(ids, [format!("{id}a"), id.into(), format!("{id}/reply")]);
+    }
+    it.app.finish().await;
+}
+
 #[tokio::test]
 async fn without_its_surroundings_a_message_is_answered_all_the_same() {
     let it = LarkApp::with(&[]).await;
@@ -416,6 +438,24 @@ pub(crate) fn pressed(value: &Value, chat: &str, user: &str) -> Value {
                   "action": {"tag": "button", "value": value},
                   "context": {"open_message_id": "om_sent_1", "open_chat_id": chat}},
     })
+}
+
+/// The chat of a linked person has another identity's name than the one that presses.
+#[tokio::test]
+async fn a_linked_person_answers_by_a_button_in_their_own_chat() {
+    let settings = [("DM_SCOPE", "user"), ("LINKS", "ada,lark-ou_ada")];
+    let (shop, it) = LarkApp::with_shop(&json!({"tools": {"refund": {"approval": true}}}), &settings).await;
+    it.app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    it.handle(&text("om_1", P2P, "pay it back", 0)).await;
+    let values = it.lark.sent().last().unwrap().button_values();
+    let (closed, approved) = ("This request is no longer open.", "Approved: shop_refund.");
+    for (user, toast, carried_out) in [("ou_stranger", closed, 0), ("ou_ada", approved, 1)] {
+        let answer = it.send(&pressed(&values[0], P2P, user)).await;
+        it.app.idle().await;
+        assert_eq!(answer.body["toast"]["content"], toast, "{user}");
+        assert_eq!(shop.carried_out().len(), carried_out, "{user}");
+    }
+    it.app.finish().await;
 }
 
 #[tokio::test]

@@ -71,7 +71,7 @@ pub(crate) async fn find(
         if let Next::Answer { turn, .. } = &next {
             announce(agent, typing, &lease, turn, &seen.records);
         }
-        if std::mem::take(&mut is_incomplete) && append_surroundings(agent, &seen).await? {
+        if std::mem::take(&mut is_incomplete) && append_surroundings(agent, &lease.head, &seen).await? {
             continue;
         }
         let ContextRead { records, context } = seen;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use annals_core::draft::Draft;
 use annals_core::sort_key::MessageId;
+use annals_store::history::turn::Head;
 use annals_store::history::{ContextRead, HistoryError};
 use tokio::time::timeout;
 
@@ -14,9 +15,16 @@ use crate::agent::Agent;
 /// Longest time for which fetching may delay an answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Appends the messages around the newest unanswered message of `seen` that are not in `seen`; returns true if there are any.
-/// The platform's failures are logged: an answer without its surroundings is better than none.
-pub(crate) async fn append_surroundings(agent: &Agent, seen: &ContextRead) -> Result<bool, HistoryError> {
+/// Appends the messages around the newest unanswered message of `seen` that are not in `seen`; returns true if there
+/// are any. The platform's failures are logged: an answer without its surroundings is better than none.
+///
+/// What was deleted is not fetched again: nothing from before `head.forgotten_at`, and, since the head keeps that for
+/// [`Retention::due_after`](annals_store::history::Retention::due_after), nothing that is older than that.
+pub(crate) async fn append_surroundings(
+    agent: &Agent,
+    head: &Head,
+    seen: &ContextRead,
+) -> Result<bool, HistoryError> {
     let newest = seen.context.unanswered.last();
     let newest = newest.and_then(|base| seen.records.iter().find(|record| record.key.base() == *base));
     let Some(newest) = newest.filter(|record| record.is_group()) else { return Ok(false) };
@@ -25,8 +33,13 @@ pub(crate) async fn append_surroundings(agent: &Agent, seen: &ContextRead) -> Re
     let known: HashSet<&MessageId> = seen.records.iter().map(|record| &record.message_id).collect();
     // Messages before the session are not in view, and may be stored.
     let reach = seen.context.reaches_back_to.as_ref();
-    let is_new =
-        |draft: &Draft| !known.contains(&draft.message_id) && reach.is_none_or(|reach| draft.key() >= *reach);
+    let oldest = newest.ts.minus(agent.history.retention().due_after());
+    let since = head.forgotten_at.map_or(oldest, |forgotten_at| oldest.max(forgotten_at));
+    let is_new = |draft: &Draft| {
+        !known.contains(&draft.message_id)
+            && draft.ts > since
+            && reach.is_none_or(|reach| draft.key() >= *reach)
+    };
     let drafts = match timeout(TIMEOUT, platform.surroundings(newest, &is_new)).await {
         Ok(Ok(drafts)) => drafts,
         Ok(Err(error)) => {

@@ -15,6 +15,7 @@
 
 use annals_channel::delivery::RequestedCall;
 use annals_channel::json::JsonView;
+use annals_channel::settings::Settings;
 use annals_channel::webhook::Press;
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
@@ -46,8 +47,9 @@ pub fn of(chat: &ChatKey, asked: &[RequestedCall]) -> Value {
     json!({"schema": "2.0", "body": {"elements": elements.collect::<Vec<_>>()}})
 }
 
-/// Parses the press in `event`. Returns `None` if the button is not from this program.
-pub(super) fn press(event: JsonView<'_>) -> Option<Press<()>> {
+/// Parses the press in `event`. Returns `None` if the button is not from this program. With `DM_SCOPE=user` the chat of a
+/// card in a direct chat is that of the identity that pressed, as for a message: links come later.
+pub(super) fn press(event: JsonView<'_>, settings: &Settings) -> Option<Press<()>> {
     let said = event.object("action")?.object("value")?.object("annals")?;
     let chat: ChatKey = said.text("chat")?.parse().ok()?;
     let base = match said.text("base") {
@@ -56,6 +58,8 @@ pub(super) fn press(event: JsonView<'_>) -> Option<Press<()>> {
     };
     let button = Button { id: said.text("id")?.to_owned(), base, approved: said.flag("approved") };
     let user_id = event.object("operator")?.id("open_id")?;
+    let own = chat.person().and_then(|_| settings.direct(Channel::Lark, user_id).ok().flatten());
+    let chat = own.unwrap_or(chat);
     let chat_id = event.object("context").and_then(|context| context.id("open_chat_id"));
     let origin = Origin {
         chat_id: chat_id.unwrap_or_else(|| chat.chat_id()).to_owned(),

@@ -39,7 +39,7 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
     let at = at.unwrap_or(Timestamp::MIN);
     let parsed = match kind {
         RECEIVED | RECEIVED_V1 => parser.message(envelope),
-        buttons::PRESSED => match buttons::press(event) {
+        buttons::PRESSED => match buttons::press(event, settings) {
             Some(press) => Ok(Incoming::Press(Box::new(press))),
             None => Err(ParseError::Ignored("a button that is not from this program")),
         },
