@@ -8,6 +8,7 @@ use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::language::Language;
 use annals_core::memory::Owner;
 use annals_core::message::UiMessage;
+use annals_core::person::canonical;
 use annals_core::record::{Channel, Record};
 use annals_core::secret::is_same;
 use annals_runtime::problem::Problem;
@@ -66,7 +67,8 @@ impl Caller {
             return Ok(chat);
         }
         if id.len() > MAX_CHAT_ID_BYTES {
-            return Err(bad_chat_id(format!("{} bytes are more than {MAX_CHAT_ID_BYTES}", id.len())));
+            let detail = format!("has {} bytes; at most {MAX_CHAT_ID_BYTES} are allowed", id.len());
+            return Err(bad_chat_id(detail));
         }
         own.map_err(|error| bad_chat_id(error.to_string()))
     }
@@ -81,9 +83,10 @@ impl Caller {
         if self.admin { record.listed_for_admins() } else { record.listed() }
     }
 
-    /// Returns the name of `user_id` across channels: the id itself for an admin key, else `<key name>/<user_id>`.
+    /// Returns the name of `user_id` across channels: for an admin key the identity that it names, else
+    /// `<key name>/<user_id>`.
     pub fn crossing_user_id(&self, user_id: &str) -> String {
-        if self.admin { user_id.to_owned() } else { format!("{}/{user_id}", self.name) }
+        if self.admin { canonical(user_id).to_owned() } else { format!("{}/{user_id}", self.name) }
     }
 
     /// Returns the `userId` of `person`, the reverse of [`Caller::crossing_user_id`], or `None` if the person belongs to
@@ -92,8 +95,8 @@ impl Caller {
         if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
     }
 
-    /// Returns what the rules of `AGENTS` see of a message that this caller sends through `channel`. The terminal's key is not one
-    /// of `HTTP_API_KEYS`.
+    /// Returns what the rules of `AGENTS` see of a message that this caller sends through `channel`. The terminal's key is
+    /// not one of `HTTP_API_KEYS`.
     pub fn said(&self, channel: Channel) -> Said<'_> {
         let key = (channel != Channel::Terminal).then_some(self.name.as_str());
         Said { channel: Some(channel), key, ..Said::default() }
@@ -227,5 +230,7 @@ mod tests {
         }
         assert_eq!(app.own_user_id(&app.crossing_user_id("a/b")), Some("a/b"));
         assert_eq!(ops.own_user_id("telegram-42"), Some("telegram-42"));
+        // A person of Discord has one identity, under either name.
+        assert_eq!((ops.crossing_user_id("discord-7"), ops.crossing_user_id("7")), ("7".into(), "7".into()));
     }
 }

@@ -12,7 +12,6 @@ use annals_core::memory::validity::validities;
 use annals_core::memory::{
     Correction, CorrectionError, EarlierForm, EntryId, EntryIdError, EntryKind, Owner, StoredEntry, Validity,
 };
-use annals_core::person::canonical;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
 use annals_store::memory::{Deleted, Memory, Overview, Pending, Undoable};
@@ -269,14 +268,14 @@ pub(crate) async fn list(
             return Err(bad_user("must not be empty".into()).into());
         }
         (Some(user_id), None) if user_id.len() > MAX_USER_ID_BYTES && !caller.admin => {
-            let detail = format!("{} bytes are more than {MAX_USER_ID_BYTES}", user_id.len());
+            let detail = format!("has {} bytes; at most {MAX_USER_ID_BYTES} are allowed", user_id.len());
             return Err(bad_user(detail).into());
         }
         (Some(user_id), None) => {
             let identity = caller.crossing_user_id(&user_id);
             let person = match http.ingress.dm_scope() {
                 DmScope::User => http.ingress.people().person_of(&identity).await?,
-                DmScope::Chat => canonical(&identity).to_owned(),
+                DmScope::Chat => identity,
             };
             let agents = http.ingress.agents();
             let agent = query.agent.as_deref().unwrap_or(agents.default_id());
