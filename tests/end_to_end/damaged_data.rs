@@ -83,6 +83,22 @@ async fn a_clock_that_jumps_forward_and_back_loses_nothing() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn the_second_summary_is_in_view_also_if_the_clock_was_set_back_after_the_first() {
+    let mut app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
+    let started = app.clock().now();
+    app.clock().advance(HOUR);
+    say(&app, 1..4).await;
+    app.handle_as_time_passes(private(42, 4, "/compact").command()).await;
+    app.restart_at(started).await;
+    say(&app, 5..8).await;
+    app.handle_as_time_passes(private(42, 8, "/compact").command()).await;
+    let seen = app.context(CHAT).await;
+    assert_eq!(seen[0]["metadata"]["sourceRange"]["count"], 10, "{seen:#?}");
+    assert_eq!(seen.len(), 3, "the summary and the last exchange");
+    app.finish().await;
+}
+
 /// `data_0_1` is what the program at commit 429ac66 left when it was killed: a conversation of twelve messages over HTTP,
 /// compacted and archived as they came (`CONTEXT_WINDOW=600`, `KEEP_RECENT=4`).
 #[tokio::test]

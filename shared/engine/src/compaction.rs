@@ -12,8 +12,8 @@
 
 use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires, to_keep};
 use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
+use annals_core::context::context;
 use annals_core::context::view::SessionView;
-use annals_core::context::{Policy, context};
 use annals_core::memory::Owner;
 use annals_core::memory::owner::only_person;
 use annals_core::prompt::Prompt;
@@ -47,7 +47,7 @@ pub struct Compaction {
     pub metrics: Metrics,
 }
 
-/// A failed compaction, after which the history is as it was; or a [join](Compaction::join) that is not carried out, or only
+/// A failed compaction, which the next run continues; or a [join](Compaction::join) that is not carried out, or only
 /// in part, and continues in the next run.
 #[derive(Debug, thiserror::Error)]
 pub enum CompactionError {
@@ -106,10 +106,10 @@ impl Compaction {
         let mut lease = lease.clone();
         if let Some(to) = lease.head.compacting.take() {
             if let Some(stored) = records.iter().find(|record| record.key == to.summary()) {
-                return self.give_up_plan(&lease, records, &policy).await.map(|context_from| {
-                    let summary = stored.clone();
-                    Some(Compacted { summary, counted: 0, context_from, leaves_more: true })
-                });
+                self.history.end_summary(&lease).await?;
+                let summary = stored.clone();
+                let context_from = context(records, now, &policy).reaches_back_to;
+                return Ok(Some(Compacted { summary, counted: 0, context_from, leaves_more: true }));
             }
             let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| *last.key() == to);
             if let Some(cut) = cut_at(&view, &to).filter(is_it) {
@@ -117,7 +117,7 @@ impl Compaction {
                 return self.carry_out(&lease, records, &view, &cut, &rules, focus).await.map(Some);
             }
             // A new Session has begun meanwhile, or the message was taken back: no cut ends there any more.
-            self.give_up_plan(&lease, records, &policy).await?;
+            self.history.end_summary(&lease).await?;
         }
         if let Why::Room { budget } = why {
             // A context that is too long for an answer is too long for a summary.
@@ -187,12 +187,14 @@ impl Compaction {
         self.history.archive(lease, &raw).await?;
         let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
         let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
-        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source).await?;
+        let made = records.iter().filter(|record| record.source().is_some()).map(|record| record.sent_at);
+        let made_last = made.max().unwrap_or(Timestamp::MIN);
+        let summary = self.history.append_summary(&beside, &self.agent_id, &text, source, made_last).await?;
         let mut with_summary = records.to_vec();
         with_summary.push(summary.clone());
         with_summary.sort_by(|a, b| a.key.cmp(&b.key));
         let after = context(&with_summary, self.history.clock().now(), &self.view.policy(0));
-        self.history.end_summary(lease, after.reaches_back_to.as_ref()).await?;
+        self.history.end_summary(lease).await?;
         tracing::info!(counted = cut.counted.len(), tokens = summary.tokens, "compacted");
         Ok(Compacted {
             summary,
@@ -200,19 +202,6 @@ impl Compaction {
             context_from: after.reaches_back_to,
             leaves_more: cut.leaves_more,
         })
-    }
-
-    /// Removes the plan of a summary that an earlier run has stored, or whose messages are gone; returns the start of
-    /// the context now.
-    async fn give_up_plan(
-        &self,
-        lease: &Lease,
-        records: &[Record],
-        policy: &Policy,
-    ) -> Result<Option<SortKey>, CompactionError> {
-        let from = context(records, self.history.clock().now(), policy).reaches_back_to;
-        self.history.end_summary(lease, from.as_ref()).await?;
-        Ok(from)
     }
 
     /// Asks the model for a summary of `cut`, a part of `view`, with attention to `focus`.

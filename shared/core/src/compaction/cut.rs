@@ -112,9 +112,9 @@ pub fn expires(view: &SessionView<'_>, before: i64) -> bool {
     view.earlier_records().any(|record| expires_before(record, before))
 }
 
-/// Returns those of `records` to keep so that none that `view`, of them, shows expires before `before`, in epoch seconds: all
-/// records of each message with one that would, and of the replies that cover it. They are in the order in which to keep them, the last
-/// first: what came of a record never expires before it, or it would come of it again.
+/// Returns the records to prolong so that nothing that `view`, of `records`, shows expires before `before`, in epoch
+/// seconds: all records of each message that would, and of the replies that cover it. They are to be prolonged in this
+/// order, the last first: a reply that expires before its message would be made again.
 pub fn to_keep<'a>(view: &SessionView<'a>, records: &'a [Record], before: i64) -> Vec<&'a Record> {
     let expiring = view.shown_records().filter(|record| expires_before(record, before));
     let mut bases: HashSet<SortKey> = expiring.map(|record| record.key.base()).collect();

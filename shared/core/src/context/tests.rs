@@ -378,6 +378,18 @@ fn expired_records_between_two_summaries_are_not_a_gap() {
 }
 
 #[test]
+fn what_a_deleted_summary_counts_does_not_come_back() {
+    let (u1, u2, u3) = (aside(0, 1), aside(40, 2), aside(80, 3));
+    let first = summary(1, &[&u1], None);
+    let second = summary(81, &[&u2, &u3], Some(&first));
+    let left = |expires_at| Record { expires_at: Some(hours(expires_at).as_millis() / 1000), ..u1.clone() };
+    check(&[left(110), first, second.clone(), user(120, 4)], 120, "s3 | u4");
+    check(&[left(110), second.clone(), user(120, 4)], 120, "s3 | u4");
+    // It is counted before it expires, so one that has not expired came late.
+    check(&[left(130), second, user(120, 4)], 120, "s3 u1 | u4");
+}
+
+#[test]
 fn a_late_message_between_two_sessions_joins_the_second_and_brings_back_nothing_of_the_first() {
     let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
     let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None), u2.clone(), a2.clone()];

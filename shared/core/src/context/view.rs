@@ -44,7 +44,7 @@ pub struct SessionView<'a> {
     pub others_wait: bool,
     pub session_start: Option<SortKey>,
     pub reaches_back_to: Option<SortKey>,
-    /// End of the newest summary, of the Session or not. The next summary must end after it.
+    /// End of the last summary by key, of the Session or not. The next one must end after it.
     pub summed_up_to: Option<SortKey>,
     /// True if several people wrote the shown messages, so that the model is told the senders.
     pub has_several: bool,
@@ -96,6 +96,8 @@ impl<'a> SessionView<'a> {
             .into_iter()
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled() && !m.is_replaced)
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
+            // Else a message that a folded summary counts, which TTL deleted before it, would come back.
+            .filter(|m| summary.is_none() || !m.newest.record.has_lapsed(now))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
         keep_newest_occurrences(&mut earlier, &unanswered);
@@ -244,8 +246,8 @@ fn commands_of_turns(
     (to_send, to_compact)
 }
 
-/// Returns the messages that a reply answers by its key, or a message of the agent by directly following one. Imported answers have no
-/// other sign of what they answer. A message that was stored after it, since it came late, is not answered:
+/// Returns the messages that a reply answers by its key, or a message of the agent by directly following one. Imported
+/// answers have no other sign of what they answer. A message that was stored after it, since it came late, is not answered:
 /// it would wait again once the other has expired.
 fn answered_by_place(records: &[Record]) -> Vec<SortKey> {
     let mut said: Option<&Record> = None;

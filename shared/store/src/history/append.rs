@@ -108,7 +108,6 @@ impl History {
             };
             match anchored {
                 (Anchored::Done, revision) => {
-                    self.check_body_is_kept(&first, began).await?;
                     return Ok(Appended { base, outcome: Outcome::Revision(revision) });
                 }
                 // Another process stored a form meanwhile, or the chat was forgotten: try again.

@@ -1,4 +1,4 @@
-//! Deletes what is stored of a chat. Nothing else deletes, and this only because a person asked for it.
+//! Deletes what is stored of a chat. Only this and `erase.rs` delete, and only because a person asked.
 //!
 //! A deletion goes page by page. What is deleted is gone, so a deletion that broke off continues where it ended. The
 //! heads, which contain the chat's other names, are emptied last:
@@ -13,6 +13,7 @@
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
+use annals_core::sort_key::SortKey;
 
 use super::directory::PLACE;
 use super::due::{DUE_AT, DUE_SHARD, seconds_up, shard_of};
@@ -95,7 +96,12 @@ impl History {
     /// Deletes these items; returns the number of records among them. Safe to repeat.
     pub async fn erase_items(&self, items: ToErase) -> Result<usize, HistoryError> {
         let records = items.keys.iter().filter(|key| key.as_str() >= FIRST_KEY).count();
-        self.table.delete(&partition(&items.chat), items.keys).await?;
+        let pk = partition(&items.chat);
+        // Messages before what covers them: should the deletion break off, none is answered again.
+        let is_reply = |key: &String| key.parse().is_ok_and(|key: SortKey| key.is_reply());
+        let (replies, others) = items.keys.into_iter().partition(is_reply);
+        self.table.delete(&pk, others).await?;
+        self.table.delete(&pk, replies).await?;
         Ok(records)
     }
 

@@ -13,16 +13,16 @@ use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
 impl History {
     /// Moves the date on which `record` may leave the table to the date that it would have if it were appended at `now`,
     /// unless it is later already or has come: for records that the context still needs and no summary could take in.
-    /// One write. A record that covers a message must be prolonged before the message, from the same `now`.
+    /// Without archiving it removes the date. One write. A record that covers a message must be prolonged before the message, from the same `now`.
     pub async fn prolong(&self, record: &Record, now: Timestamp) -> Result<(), HistoryError> {
+        // A record that has passed its date is not revived: its reply may be gone.
         let update = match self.retention.expires_at(now) {
-            // A record that has passed its date is not revived: its reply may be gone.
             Some(expires_at) => Update::default()
                 .set("expiresAt", number(expires_at))
-                .when("attribute_exists(pk) AND expiresAt < :expiresAt AND expiresAt > :now")
-                .bind(":now", number(self.clock.now().as_millis() / 1000)),
-            None => Update::default().remove(["expiresAt"]).when("attribute_exists(pk)"),
+                .when("expiresAt < :expiresAt AND expiresAt > :now"),
+            None => Update::default().remove(["expiresAt"]).when("expiresAt > :now"),
         };
+        let update = update.bind(":now", number(self.clock.now().as_millis() / 1000));
         self.table.update(&partition(&record.chat), record.key.as_str(), update).await?;
         Ok(())
     }

@@ -164,23 +164,27 @@ impl History {
 
     /// Appends a summary after the last message or reply that it counts; one place takes one summary. `beside` is that
     /// message's record, whose channel and line the summary shares, and whose `person` is the one person that the
-    /// summary speaks of, if it is one. Returns the summary that the place holds now.
+    /// summary speaks of, if it is one. Of all summaries the one with the last `sent_at` is in view, so this one's is not before
+    /// `after`, should the clock be set back. Returns the summary that the place holds now.
     pub async fn append_summary(
         &self,
         beside: &Record,
         agent_id: &str,
         text: &str,
         source: Source,
+        after: Timestamp,
     ) -> Result<Record, HistoryError> {
         let message_id = source.to_id.derived("summary");
         let mut message = UiMessage::text("", Role::Assistant, text);
         message.metadata.copy_line_of(&beside.message.metadata);
         let (key, what) = (source.to.summary(), (Details::Summary(source), beside.channel));
+        let record = self.agents_record(&beside.chat, key, message_id, what, message);
         let record = Record {
             chat_id: beside.chat_id.clone(),
             user_id: agent_id.to_owned(),
             person: beside.person.clone(),
-            ..self.agents_record(&beside.chat, key, message_id, what, message)
+            sent_at: record.sent_at.max(after),
+            ..record
         };
         let written = self.put(&record).await?;
         Ok(self.stored(record, written).await?.0)

@@ -253,8 +253,9 @@ fn an_earlier_summary_is_folded_and_the_next_one_ends_after_it() {
     let recent = Rules { keep_recent: 4, ..RULES };
     assert_eq!(told(&with(from_ref(&late)), Why::Asked, &recent, 9), "nothing");
     // If it expires soon, one more message is summarised with it.
-    let leaving = Record { expires_at: Some(10), ..late };
-    check(&with(&[leaving]), Why::Expiring { before: 11 }, "s4 u7 u3 | a3 u4 a4");
+    let leaves_at = hours(20).as_millis() / 1000;
+    let leaving = Record { expires_at: Some(leaves_at), ..late };
+    check(&with(&[leaving]), Why::Expiring { before: leaves_at + 1 }, "s4 u7 u3 | a3 u4 a4");
 }
 
 #[test]
