@@ -1,9 +1,10 @@
 //! `annals chat`: the bot in the terminal, as the person `local` or another.
 //!
-//! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the program
-//! that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix socket in the
-//! data directory, which only its owner may open. So it works with any `HTTP_API_KEYS` and `ANNALS_PORT`, and two terminals can
-//! be in one chat. A program or stack elsewhere is asked at its address. Both are asked by `/api/chat`, as browsers do.
+//! Only one program at a time may use a data directory, so the terminal never opens the stores itself: it talks to the
+//! program that does. If none runs, it runs one for as long as it lasts. Either way the same [`endpoint`] answers, on a Unix
+//! socket in the data directory, which only its owner may open. So it works with any `HTTP_API_KEYS` and `ANNALS_PORT`, and
+//! two terminals can be in one chat. A program or stack elsewhere is asked at its address. Both are asked by `/api/chat`, as
+//! browsers do.
 //!
 //! # Layout
 //!
@@ -72,7 +73,7 @@ impl Arguments {
         );
         let name = match user {
             Some(user) => {
-                ChatKey::direct(&agent_id(env)?, &user).context("--user names nobody")?;
+                ChatKey::direct(&agent_id(env)?, &user).context("--user is invalid")?;
                 user
             }
             None => config::user(env)?,

@@ -463,11 +463,11 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
     let annals =
         json!({"ts": "x", "chatKey": "http:chat:dev:c", "kind": "normal", "userId": "ada", "messageId": "d"});
     let (no_parts, invalid) = (r#"{"id":"d","role":"user"}"#, "is invalid: give milliseconds");
-    let no_message = "it is no UIMessage: {id, role, parts}: missing field `parts` at column 24";
+    let no_message = "it is not a UIMessage: {id, role, parts}: missing field `parts` at column 24";
     let since = "since 1970, or a time in UTC such as 2026-01-31T12:00:00Z";
     for (bad, why) in [
         (no_parts.to_owned(), no_message),
-        (bad(json!({"parts": ["x"]})), "it is no UIMessage"),
+        (bad(json!({"parts": ["x"]})), "it is not a UIMessage"),
         (bad(json!({"id": ""})), "it has no id"),
         (of(json!({"chatKey": "nowhere"})), "its chatKey names no chat"),
         (of(json!({"ts": -5})), &format!("its ts {invalid} {since}")),
@@ -481,7 +481,7 @@ async fn anybodys_messages_keep_their_order_and_a_bad_line_is_named() {
             bad(json!({"createdAt": "2127-01-01T00:00:00Z"})),
             "its createdAt is in 2127-01-01: give milliseconds",
         ),
-        ("{".into(), "it is no UIMessage"),
+        ("{".into(), "it is not a UIMessage"),
     ] {
         let text = format!("{talk}{bad}\n");
         let error = refused(history, "bad.jsonl", &text, &options(Some("http:chat:dev:other"))).await;
@@ -514,17 +514,17 @@ async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
     }
     let telegram = |fields: &str| format!("{{\n \"name\": \"x\",\n \"type\": \"bot_chat\",\n {fields}\n}}");
     let good = r#"{"id":"a","role":"user","parts":[]}"#;
-    let no_message = "it is no UIMessage: {id, role, parts}";
+    let no_message = "it is not a UIMessage: {id, role, parts}";
     let not_telegram = "bad: it is no export of Telegram Desktop, though it looks like one: ";
     let neither = "bad: it is neither an export of Telegram Desktop as JSON nor UIMessages of the AI SDK";
     for (text, why) in [
         (format!(r#"[{good},{{"id":"b"}}]"#), &*format!("bad, message 2: {no_message}")),
         ("[{\"id\":\n".into(), "bad ends early, in line 2: it is only a part of the file"),
-        ("[{\"id\"}]".into(), "bad is no JSON: expected `:` at line 1 column 7"),
+        ("[{\"id\"}]".into(), "bad is not JSON: expected `:` at line 1 column 7"),
         (format!("{{\"id\":\"a\",\"role\":\"us\n{good}\n"), &format!("bad, line 1: {no_message}: ")),
         (r#"{"id":"a","role":"user"}"#.into(), &format!("bad, line 1: {no_message}: missing field")),
         (telegram("\"id\": \"seven\", \"messages\": []"), not_telegram),
-        (telegram("\"id\": 7, \"messages\": ["), "bad: it is no JSON: "),
+        (telegram("\"id\": 7, \"messages\": ["), "bad: it is not JSON: "),
         (" \n".into(), "bad is empty"),
         ("hello\n".into(), neither),
     ] {

@@ -254,7 +254,7 @@ async fn guessed_overheard_replayed_and_old_codes_let_nobody_in() {
     app.handle(telegram(666, 5, "/link AAAAA-00005")).await;
     for (seconds, code) in [(6, "AAAAA-00006"), (7, code.as_str())] {
         let told = telegram_says(&app, 666, seconds, &format!("/link {code}")).await;
-        assert_eq!(told, "That were too many wrong codes. Try again in an hour.");
+        assert_eq!(told, "Too many wrong codes. Try again in an hour.");
     }
     // Somebody who overhears it is first to enter it: Ada sees who it is, and her own channel gets no second chance.
     let eve = telegram(667, 10, &format!("/link {code}"));

@@ -105,7 +105,7 @@ pub(crate) async fn answer_compact_command(
             if !is_hopeless && !attempt.ends_asking() {
                 return Err(error);
             }
-            tracing::error!(%error, "failed to compact a chat on /compact in the last attempt; the user is told");
+            tracing::error!(%error, "failed to compact a chat on /compact, and gave up; the user is told");
             agent.metrics.add(Metric::TurnsGivenUp, 1);
             failure(Notice::NotCompacted, turn.texts(agent.language).not_compacted(), &cause)
         }

@@ -133,7 +133,7 @@ pub(crate) async fn ask(
             Decision::Shorten => shortens = true,
             Decision::HandBack => return Err(error),
             Decision::GiveUp => {
-                tracing::error!(%error, "failed to ask the model in the last attempt; the user is told");
+                tracing::error!(%error, "failed to ask the model, and gave up; the user is told");
                 agent.metrics.add(Metric::TurnsGivenUp, 1);
                 if rounds.is_empty() {
                     return Ok(Asked::Nothing(cause));

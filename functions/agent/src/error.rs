@@ -26,7 +26,7 @@ pub enum TurnError {
     Memory(#[from] MemoryError),
     #[error("failed to deliver a stored reply; it is retried: {0}")]
     Delivery(DeliveryError),
-    #[error("another run has this chat until {until} (epoch milliseconds)")]
+    #[error("another process has this chat until {until} (epoch milliseconds)")]
     Busy { until: Timestamp },
     #[error("the run took longer than its lease")]
     OutOfTime,

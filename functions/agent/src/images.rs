@@ -243,7 +243,7 @@ async fn find_in_time(agent: &Agent, file: &File<'_>, origin: &Origin<'_>) -> Re
             Err(Unseen::Gone)
         }
         Err(error @ FileError::Unavailable(_)) => {
-            tracing::warn!(%error, "failed to fetch an image; later turns try again for an hour");
+            tracing::warn!(%error, "failed to fetch an image; turns try again until an hour after its message");
             if !is_old {
                 return Err(Why::Unavailable);
             }

@@ -38,7 +38,9 @@ async fn carry_out(agent: &Agent, lease: &Lease, join: &Join, attempt: Attempt) 
     let _timing = agent.recorder.begin(Step::Compact);
     let is_last = attempt.ends_asking();
     if is_last {
-        tracing::error!("no summary of another chat was made in several attempts; its messages are quoted");
+        tracing::error!(
+            "earlier attempts at the turn failed; the messages of another chat are quoted, not summarised"
+        );
     }
     tokio::select! {
         joined = Box::pin(compaction.join(lease, join, !is_last)) => Ok(joined?),

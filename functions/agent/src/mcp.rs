@@ -245,12 +245,12 @@ async fn keep_approvals(history: &History, server: &str, tools: &mut [External])
         Ok(_) => {
             tracing::warn!(
                 server,
-                "a server of TOOLS has named too many tools destructive; all its calls need approval"
+                "a server of TOOLS has too many destructive tools; those without a setting need approval"
             );
             None
         }
         Err(error) => {
-            tracing::warn!(server, %error, "failed to read which tools were destructive; all calls of the server need approval");
+            tracing::warn!(server, %error, "failed to read which tools were destructive; those without a setting need approval");
             None
         }
     };

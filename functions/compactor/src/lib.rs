@@ -247,7 +247,7 @@ impl Compactor {
     }
 
     async fn fail(&self, due: &Due, error: &(dyn std::fmt::Display + Sync)) -> Attended {
-        tracing::error!(%error, "a visit failed; the chat will be visited again later");
+        tracing::error!(%error, "failed to visit a chat; it will be visited again");
         let until = self.history.clock().now().plus(self.pause());
         self.put_off(due, Why::Failed, until).await
     }

@@ -1,8 +1,8 @@
 //! Parses `UIMessage`s of the AI SDK: one a line, as Annals exports them (`annals history --jsonl`, `GET …/messages` as
 //! `application/x-ndjson`), or any `{id, role, parts}`; or an array of them, as programs with the AI SDK store them.
 //!
-//! An export of Annals is restored as far as it is listed: each message in its place, with its forms, replies, boundaries and notices.
-//! Summaries are skipped: they do not name the messages that they summarize, and are made again when needed.
+//! An export of Annals is restored as far as it is listed: each message in its place, with its forms, replies, boundaries
+//! and notices. Summaries are skipped: they do not name the messages that they summarize, and are made again when needed.
 
 use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
@@ -103,7 +103,7 @@ fn each<T: DeserializeOwned>(
         let mut parser = serde_json::Deserializer::from_reader(file);
         let parsed = Each { take: &mut take, failed: &mut failed }.deserialize(&mut parser);
         let parsed = parsed.and_then(|()| parser.end());
-        return failed.map_or(parsed.map_err(|error| invalid(name, error, " is no JSON")), Err);
+        return failed.map_or(parsed.map_err(|error| invalid(name, error, " is not JSON")), Err);
     }
     let mut line = Vec::new();
     while file.read_until(b'\n', &mut line).with_context(|| format!("failed to read {name}"))? > 0 {
@@ -138,7 +138,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn take(&mut self, message: anyhow::Result<UiMessage>, take: Take<'_>) -> anyhow::Result<()> {
-        let message = message.context("it is no UIMessage: {id, role, parts}")?;
+        let message = message.context("it is not a UIMessage: {id, role, parts}")?;
         match self.parse(message)? {
             Some(parsed) => take(parsed),
             None => Ok(()),

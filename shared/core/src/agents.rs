@@ -5,7 +5,7 @@
 //!  {"agent": "ops", "chat": "lark:chat:oc_1"}, {"agent": "vip", "person": "telegram-42"}]
 //! ```
 //!
-//! The first rule that matches chooses, and all that it names must be so. If none matches, the default agent answers:
+//! The first rule chooses whose conditions all hold. If none matches, the default agent answers:
 //! `AGENT_ID` with `SYSTEM_PROMPT`. A ChatKey that names an agent, `agent:<agentId>:…`, is of that agent; so the rules name
 //! such a chat as it would be called under the default agent, and [`Agents::placed`] gives it its name.
 //!
@@ -128,8 +128,7 @@ impl Agents {
             && self.rules.iter().any(|rule| rule.person.is_some())
     }
 
-    /// Returns `chat`, which has the name that it would have under the default agent, by its own name: a ChatKey that names an
-    /// agent names the one that the rules choose.
+    /// Returns `chat`, whose key, if it names an agent, names the default one, under the agent that the rules choose.
     /// Fails if the name would be too long.
     pub fn placed(&self, chat: &ChatKey, said: &Said<'_>) -> Result<ChatKey, KeyError> {
         match chat.agent_id() {

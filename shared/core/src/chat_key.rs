@@ -200,8 +200,7 @@ impl ChatKey {
         &self.place
     }
 
-    /// Returns the platform's id of the window: `<chatId>`, `<roomId>`, `<channelId>`, or for a direct chat the
-    /// `<userId>`.
+    /// Returns the platform's id of the window, `<chatId>`; without one, the last part of the key.
     pub fn chat_id(&self) -> &str {
         let (_, parts) = self.place.form();
         let part = parts.iter().find(|(name, _)| *name == "chatId").or(parts.last());

@@ -144,7 +144,7 @@ impl Limits {
             let invalid = |problem: &str| format!("has an invalid entry {number}: {problem}");
             let entry = entry(text).map_err(invalid)?;
             if entries.iter().any(|known| known.is_same(&entry)) {
-                return Err(invalid("an earlier one says it already"));
+                return Err(invalid("an earlier one sets it too"));
             }
             entries.push(entry);
         }

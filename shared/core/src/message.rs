@@ -94,7 +94,7 @@ impl UiMessage {
         }
     }
 
-    /// Returns true if a part or a field of the metadata is nested deeper than a part may be.
+    /// Returns true if a part, or the metadata as a whole, is nested deeper than [`MAX_DEPTH`].
     pub fn is_too_deep(&self) -> bool {
         let mut fields = self.metadata.fields().values();
         self.parts.iter().any(Part::is_too_deep) || fields.any(|value| !is_within(value, MAX_DEPTH - 1))

@@ -116,7 +116,7 @@ pub enum Kind {
     Summary,
     /// The start of a new Session (`/new`, `/reset`): listed, never in the Context.
     Boundary,
-    /// A command that is not a boundary, a confirmation or a failure notice: listed, never in the Context.
+    /// A confirmation, a failure notice, or a command other than a boundary: listed, never in the Context.
     Notice,
 }
 

@@ -134,7 +134,7 @@ impl MessageId {
     }
 
     /// Returns the id of a record that belongs to this message: `<id>/reply`, `<id>/notice`, `<id>/boundary`,
-    /// `<id>/summary`. It may be longer than [`MAX_MESSAGE_ID_BYTES`], since it is never part of a sort key.
+    /// `<id>/summary`. It may be longer than [`MAX_MESSAGE_ID_BYTES`]: only short ones are in sort keys.
     #[must_use]
     pub fn derived(&self, what: &str) -> Self {
         Self(format!("{}/{what}", self.0))
@@ -225,7 +225,7 @@ impl SortKey {
         self.with_suffix(if self.is_reply() { "5summary-reply" } else { "5summary" })
     }
 
-    /// Returns the smallest string above this key and all keys that belong to it, for range queries.
+    /// Returns a string above this key and all keys that belong to it, for range queries.
     pub fn end_of_base(&self) -> String {
         format!("{}#~", self.base().0)
     }

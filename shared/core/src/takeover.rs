@@ -24,16 +24,16 @@ pub struct Takeover {
     pub at: Timestamp,
 }
 
-/// A message of an operator, or of another chat's agent, that a turn is to send.
+/// A message of an operator, a schedule, or another chat's agent, that a turn is to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dispatch {
-    /// Name of the operator, or id of the agent.
+    /// Name of the operator, id of the agent, or `schedule <id>`.
     pub by: String,
     /// True if the chat was taken over, so that it answers the messages that were unanswered when it was stored.
     pub answers: bool,
     /// Id of the person's last message then: Lark sends to a message.
     pub to: MessageId,
-    /// The chat whose agent, `by`, sends it with the tool `chat_send`; `None` if an operator does.
+    /// The chat whose agent, `by`, sends it with the tool `chat_send`; `None` otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ChatKey>,
 }

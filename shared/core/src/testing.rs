@@ -122,7 +122,7 @@ pub fn reply(covered: &[(i64, u64)]) -> Record {
     with(plain, |attributes| attributes.covers = covered.iter().map(|&(at, id)| key(at, id)).collect())
 }
 
-/// Creates the failure notice for these messages.
+/// Creates a notice that covers these messages.
 pub fn failure_notice(covered: &[(i64, u64)]) -> Record {
     let answer = reply(covered);
     as_kind(Record { key: answer.key.notice(), ..answer }, Kind::Notice)

@@ -11,7 +11,7 @@ use crate::record::{Kind, Record};
 use crate::sort_key::Timestamp;
 use crate::visible::is_hidden;
 
-/// Maximum number of characters of a title. Telegram's are no longer.
+/// Maximum number of characters of a title. Telegram allows no longer ones.
 pub const MAX_TITLE_CHARS: usize = 128;
 
 /// Maximum number of characters of a title that is made of a chat's first words.

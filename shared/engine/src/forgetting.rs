@@ -53,7 +53,7 @@ pub enum ForgetError {
     #[error("the chat is being deleted by another request, at most until {until} (epoch milliseconds)")]
     Busy { until: Timestamp },
     /// The time of the request is over. What is deleted is gone; the next request continues.
-    #[error("the time of the request ended after {} records were deleted", forgotten.records)]
+    #[error("out of time after {} records were deleted: send the same request again", forgotten.records)]
     Unfinished { forgotten: Forgotten },
     /// The history, or the links of an author, could not be read or deleted. [`HistoryError::LeaseLost`] if a page took
     /// longer than the claim holds and another process has claimed the chat.

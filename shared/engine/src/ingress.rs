@@ -86,7 +86,7 @@ pub enum IngressError {
     Queue(#[from] QueueError),
     #[error("a person has no direct chat: {0}")]
     Key(KeyError),
-    #[error("no code for a link could be made: {0}")]
+    #[error("failed to make a code for a link: {0}")]
     Random(#[from] std::io::Error),
     /// A command was carried out, but its confirmation was not sent. The next delivery sends it.
     #[error("failed to send the confirmation of a command: {0}")]

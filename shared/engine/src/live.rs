@@ -75,7 +75,7 @@ pub enum LiveEvent {
 }
 
 impl Live {
-    /// Creates one that has listeners.
+    /// Creates one for listeners.
     pub fn on() -> Self {
         Self(Some(Arc::default()))
     }

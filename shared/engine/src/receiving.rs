@@ -48,7 +48,7 @@ pub enum ReceiveError {
     Read(#[from] ReadError),
     #[error("the event took longer than the platform waits")]
     Late,
-    #[error("a message was withdrawn that may still be on its way")]
+    #[error("a withdrawn message may still be on its way")]
     EarlyWithdrawal,
 }
 

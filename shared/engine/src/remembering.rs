@@ -1,8 +1,8 @@
 //! Captures entries from Sessions that have ended, and recalls entries for a Session.
 //!
 //! A capture handles the last ended Sessions, at most three, once and in order; `capturedTo` in the chat's head is its
-//! position. The run that handles the next message or `/new` does it, or upkeep if nobody writes any more. If it fails,
-//! nothing has changed, and both try again as long as the records exist.
+//! position. The run that handles the next message or `/new` does it, or upkeep if nobody writes any more. If it fails, both
+//! try again as long as the records exist.
 
 use std::cmp::Ordering;
 
@@ -52,7 +52,7 @@ pub struct Looked {
     pub entries: usize,
 }
 
-/// A capture failed; nothing has changed.
+/// A failed capture or recall.
 #[derive(Debug, thiserror::Error)]
 pub enum RememberError {
     #[error(transparent)]

@@ -27,7 +27,7 @@ const LEASE: Duration = Duration::from_mins(5);
 const MAX_SEGMENTS: usize = 25;
 /// Maximum number of summaries that one visit makes for one line.
 const MAX_SUMMARIES: usize = 4;
-/// Maximum age at which a record is settled and can be archived: its delivery has ended by then.
+/// Age from which a record can be archived, at the latest: its delivery has ended by then.
 const SETTLED_AFTER: Duration = Duration::from_hours(1);
 
 /// Visits chats.
@@ -61,7 +61,7 @@ pub struct Visited {
 /// A visit that failed. The history is as complete as before, and the chat is visited again.
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
-    #[error("a run has this chat until {until} (epoch milliseconds)")]
+    #[error("another process has this chat until {until} (epoch milliseconds)")]
     Busy { until: Timestamp },
     /// The history could not be read or written. [`HistoryError::LeaseLost`] if a run took the chat over.
     #[error(transparent)]

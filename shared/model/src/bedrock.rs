@@ -11,9 +11,9 @@
 //! metadata           {"usage": {"inputTokens": 20, "outputTokens": 1, "totalTokens": 21}, "metrics": {"latencyMs": 9}}
 //! ```
 //!
-//! A model that cannot stream, or not with tools, is asked by `/converse`. `maxTokens` is left out: the default is the most
-//! that the model can. A request with calls in it must have tools, and no `toolChoice` forbids further calls; so in the last
-//! request of a turn, which must be answered, the earlier calls are written in words.
+//! A model that cannot stream, or not with tools, is asked by `/converse`. A question has no `maxTokens`: the default is the
+//! most that the model can. A request with calls in it must have tools, and no `toolChoice` forbids further calls; so in the
+//! last request of a turn, which must be answered, the earlier calls are written in words.
 //!
 //! Sources: `ConverseStream`, "Tool use" and "Prompt caching" of Amazon Bedrock's documentation.
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// A model gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
-    #[error("the model's endpoint gave no answer ({0}); check MODEL_BASE_URL")]
+    #[error("failed to ask the model's endpoint ({0}); check its base URL and key")]
     Unreachable(&'static str),
     /// The endpoint is busy or failing: 408, 409, 424, 425, 429 and 5xx, Anthropic's 529 among them.
     #[error("the model's endpoint answered {status}")]
@@ -23,12 +23,12 @@ pub enum ModelError {
     /// The endpoint refuses this request: other 4xx.
     #[error("{}", refused(*status, "MODEL"))]
     Refused { status: u16 },
-    #[error("failed to read the answer of the model's endpoint; check MODEL_BASE_URL")]
+    #[error("failed to read the answer of the model's endpoint; check its base URL")]
     Unreadable,
     #[error("bedrock needs AWS credentials and a region: set AWS_REGION and sign in, or set MODEL_API_KEY")]
     NoAws,
     /// No TLS client could be set up: the system has no usable certificates.
-    #[error("no TLS client could be set up for the model's endpoint")]
+    #[error("no TLS client could be set up for the model's endpoint: install CA certificates")]
     NoClient,
     #[error("the model's answer was empty")]
     Empty,
@@ -67,8 +67,8 @@ impl ModelError {
         !matches!(self, Self::ContextTooLong | Self::RequestsSpent)
     }
 
-    /// Returns the cause for those who run the program: a status and names of settings, those of `MODEL_FALLBACK` if the
-    /// model is that one. Nothing in it is from the provider or from a message.
+    /// Returns the cause for those who run the program: a status and names of settings, of a refusal by the fallback its
+    /// own. Nothing in it is from the provider or from a message.
     pub fn cause(&self, is_fallback: bool) -> String {
         match self {
             Self::Refused { status } if is_fallback => refused(*status, "MODEL_FALLBACK"),

@@ -252,7 +252,7 @@ impl Hosted {
             for (name, value) in self.model.provider.headers(key) {
                 let value = HeaderValue::from_str(&value);
                 let mut value =
-                    value.map_err(|_| ModelError::Unreachable("the key is not a valid header"))?;
+                    value.map_err(|_| ModelError::Unreachable("its key is not a valid header"))?;
                 value.set_sensitive(true);
                 request = request.header(name, value);
             }

@@ -1,6 +1,6 @@
 //! Language models: questions, answers, providers and their errors.
 //!
-//! `echo` repeats the unanswered messages and needs nothing. The others are asked over HTTP, always with streaming:
+//! `echo` repeats the unanswered messages and needs nothing. The others are asked over HTTP, with streaming if they can:
 //! `openai:<model>` speaks chat completions to any compatible endpoint, `anthropic:<model>` the Messages API,
 //! `bedrock:<model>` Amazon Bedrock's `ConverseStream`, with the process's own role.
 //!
@@ -138,8 +138,8 @@ impl Model {
         }
     }
 
-    /// Asks once for text outside a conversation, and if that fails, the fallback. The answer has text, and none that a filter cut off. `echo` returns the
-    /// prompt's text; a caller that needs more checks [`Model::is_echo`] first.
+    /// Asks once for text outside a conversation, and if that fails, the fallback. The answer has text, and none that a
+    /// filter cut off. `echo` returns the prompt's text; a caller that needs more checks [`Model::is_echo`] first.
     pub async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
         let answered = match self {
             Self::Echo => Ok(echo(prompt.text.clone(), NO_SINK)),

@@ -122,7 +122,7 @@ impl Problem {
 
     /// 409: people cannot be linked, because their direct messages stay where they were said.
     pub fn links_off() -> Self {
-        let detail = "links act under DM_SCOPE=user only: set it first";
+        let detail = "links need DM_SCOPE=user: set it first";
         Self::new(StatusCode::CONFLICT, "links-off", "Linking is off", detail)
     }
 
@@ -180,7 +180,7 @@ impl Problem {
 
     /// 503: storing or queueing failed. Nothing was acknowledged, and the same request may succeed later.
     pub fn unavailable() -> Self {
-        let detail = "the message could not be stored and queued; send the same request again";
+        let detail = "the store or the queue failed; send the same request again";
         Self::unavailable_for("unavailable", "Not stored", detail)
     }
 

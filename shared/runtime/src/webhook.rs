@@ -71,5 +71,5 @@ fn response(response: webhook::Response) -> Response {
 }
 
 fn not_an_event() -> Problem {
-    Problem::bad_request("not-an-update", "Not an update", "the body is no JSON object")
+    Problem::bad_request("not-an-update", "Not an update", "the body is not a JSON object")
 }

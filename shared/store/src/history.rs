@@ -213,7 +213,7 @@ pub enum HistoryError {
     Head(#[from] turn::HeadError),
     /// A message could not be written as JSON, which cannot happen for one that was parsed from JSON; or the state of a
     /// link could not be converted to or from JSON.
-    #[error("failed to convert a message or the state of a link to or from JSON: {0}")]
+    #[error("failed to convert stored data to or from JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the message {key}, which a turn covers, is not in the history")]
     Missing { key: String },
@@ -226,7 +226,9 @@ pub enum HistoryError {
     #[error("the message {key} belongs to another user: choose another id")]
     Taken { key: SortKey },
     /// Another process has claimed the chat, or a `/stop` took it. The holder must end and write nothing more.
-    #[error("the lease on the chat is lost: another process has claimed it since and continues its work")]
+    #[error(
+        "the lease on the chat is lost: another process, a /stop or a takeover has changed its head; nothing was written"
+    )]
     LeaseLost,
     #[error("too many writers changed the message {key} of one chat at once; try again")]
     Contended { key: SortKey },

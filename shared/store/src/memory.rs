@@ -10,9 +10,9 @@
 //! The person's own time zone (`/timezone`) is here, since the query that recalls entries for a turn reads it too: it sorts
 //! directly after them.
 //!
-//! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so
-//! a number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions; `memory/moving.rs`
-//! moves them to another owner; `memory/pending.rs` lists those that wait for approval.
+//! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so a
+//! number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions;
+//! `memory/moving.rs` moves them to another owner; `memory/pending.rs` lists those that wait for approval.
 //!
 //! # Undoing changes by the agent
 //!
@@ -285,7 +285,7 @@ impl Memory {
         Err(MemoryError::Contended)
     }
 
-    /// Undoes what the agent did to an entry: restores one that a tool forgot, and deletes the one that superseded it, whose
+    /// Undoes what the agent did to an entry: restores one that a tool forgot, or deletes the one that superseded it, whose
     /// number is accepted, too.
     /// Returns the entry as it is valid again, or `None` if there is nothing to undo. A query and one or two writes.
     pub async fn undo(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {

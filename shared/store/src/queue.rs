@@ -33,7 +33,7 @@ pub struct Turn {
 
 /// A failed request to the queue.
 #[derive(Debug, thiserror::Error)]
-#[error("the queue did not take a turn: {reason}")]
+#[error("a request to the queue failed: {reason}")]
 pub struct QueueError {
     /// The answer of the queue, or the fault of the connection.
     pub reason: String,

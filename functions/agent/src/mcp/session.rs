@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
     }
 
     /// Lists the tools of the servers again that have said, over connections of this turn, that they have changed. Returns
-    /// true if `known`, the tools of all servers, is other than before; they are under names other than the `taken` ones.
+    /// true if `known`, the tools of all servers, was listed again; they are under names other than the `taken` ones.
     pub(crate) async fn relist(&self, known: &mut ServerTools, history: &History, taken: &[&str]) -> bool {
         let lists = self.open.iter().enumerate().map(async |(at, open)| {
             let open = open.lock().await.clone();

@@ -50,7 +50,7 @@ pub(super) fn walk(name: &str, file: impl BufRead, walker: &mut dyn Walker) -> a
         (None, Err(error)) if error.is_data() => {
             Err(invalid(name, error, ": it is no export of Telegram Desktop, though it looks like one"))
         }
-        (None, Err(error)) => Err(invalid(name, error, ": it is no JSON")),
+        (None, Err(error)) => Err(invalid(name, error, ": it is not JSON")),
         (None, Ok(())) => Ok(()),
     }
 }

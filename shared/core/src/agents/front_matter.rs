@@ -60,7 +60,7 @@ pub(super) fn split(document: &str) -> Result<(Vec<Field>, String), Problem> {
         let (key, value) = line.split_once(':').ok_or((number, "must be 'key: value'".to_owned()))?;
         let (key, value) = (key.trim().to_owned(), value.trim());
         if fields.iter().any(|field| field.key == key) {
-            return Err((number, format!("'{key}' is there twice")));
+            return Err((number, format!("'{key}' is set twice")));
         }
         let from = at;
         let is_inner = |line: &str| line.is_empty() || line.starts_with([' ', '\t', '-']);

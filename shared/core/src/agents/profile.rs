@@ -119,7 +119,7 @@ impl Profile {
         };
         let document = files
             .get(AGENT_FILE)
-            .ok_or_else(|| wrong(1, "the file is missing, which says who the agent is"))?;
+            .ok_or_else(|| wrong(1, "the file is missing: say in it who the agent is"))?;
         let (fields, text) = read(&agent_path, document)?;
         if text.is_empty() {
             return Err(wrong(document.lines().count().max(1), "has no text: say who the agent is"));
@@ -172,7 +172,7 @@ impl Profile {
         let wrong = |line: usize, problem: String| ProfileError { path: path.to_owned(), line, problem };
         let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if !(1..=64).contains(&name.len()) || !name.chars().all(is_part) {
-            return Err(wrong(1, "the folder's name must have 1 to 64 small letters, digits and '-'".into()));
+            return Err(wrong(1, "the folder's name must be 1 to 64 of a-z, 0-9 and '-'".into()));
         }
         if self.skills.len() == MAX_SKILLS {
             return Err(wrong(1, format!("an agent has at most {MAX_SKILLS} skills")));

@@ -86,7 +86,7 @@ pub struct EarlierForm {
 /// An entry with its number, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEntry {
-    /// Position in order of creation among all entries that the owner ever had, from 1. Never reused.
+    /// Position in order of creation, from 1. Reused only if the owner's whole memory was forgotten.
     pub number: u32,
     pub entry: Entry,
 }

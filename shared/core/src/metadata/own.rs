@@ -75,7 +75,7 @@ own! {
         "topicTitle" => topic_title;
         /// Returns the id of the `/stop` because of which the messages that this one covers are not answered any more.
         "stoppedBy" => stopped_by, set_stopped_by;
-        /// Returns the identity of another person's that an event or a confirmation is about.
+        /// Returns the identity of another person that an event or a confirmation is about.
         "about" => about, set_about;
         /// Returns the operator who wrote this message of the agent.
         "sentBy" => sent_by, set_sent_by;
@@ -93,7 +93,7 @@ own! {
         "agent" => set_agent;
     }
     values {
-        /// Returns the chat whose agent sent this message of the agent to another chat.
+        /// Returns the chat and the agent that sent this message here from elsewhere.
         "sentFrom" => sent_from, set_sent_from: SentFrom;
         /// Returns how an operator's message is to be sent.
         "dispatch" => dispatch, set_dispatch: Dispatch;

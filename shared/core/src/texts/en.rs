@@ -101,7 +101,7 @@ impl Texts for En {
              Nothing is linked before you have confirmed it in both chats. Tell the code to nobody.";
         wrong_code() =>
             "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
-        too_many_wrong_codes() => "That were too many wrong codes. Try again in an hour.";
+        too_many_wrong_codes() => "Too many wrong codes. Try again in an hour.";
         own_code() => "This code is for your other channel: enter it there.";
         code_of(first: &str) =>
             "This is the code of {first}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \

@@ -43,7 +43,7 @@ pub struct DirectChat {
     pub ts: Timestamp,
 }
 
-/// Several links cannot be made.
+/// Too many identities to link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a person may have at most {MAX_IDENTITIES} identities")]
 pub struct TooMany;

@@ -294,7 +294,7 @@ fn known(fields: &Map<String, Value>, path: &str, names: &[&str]) -> Result<(), 
     match fields.keys().find(|name| !names.contains(&name.as_str())) {
         None => Ok(()),
         Some(name) => {
-            Err(wrong(path, &format!("has {name:?}, which is not known: there is {}", names.join(", "))))
+            Err(wrong(path, &format!("has {name:?}, which is unknown: known are {}", names.join(", "))))
         }
     }
 }
@@ -340,7 +340,7 @@ mod tests {
             ("{".to_owned(), "TOOLS is neither s3://<bucket>/<key> nor JSON: line 1, column 1"),
             ("[]".into(), "TOOLS must be a JSON object"),
             ("{}".into(), "TOOLS has no mcpServers"),
-            (r#"{"servers": {}}"#.into(), "TOOLS has \"servers\", which is not known: there is mcpServers"),
+            (r#"{"servers": {}}"#.into(), "TOOLS has \"servers\", which is unknown: known are mcpServers"),
             (r#"{"mcpServers": {"a b": {}}}"#.into(), "TOOLS mcpServers has a server whose name"),
             (server(""), "TOOLS mcpServers.shop.url is missing"),
             (server(r#""url": "ftp://x""#), "TOOLS mcpServers.shop.url must be an http or https URL"),

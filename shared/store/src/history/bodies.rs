@@ -25,7 +25,9 @@ pub enum BodyError {
     /// The object does not exist: somebody deleted it.
     #[error("the message body {key} is not in S3 any more: restore it from an earlier version or a backup")]
     Missing { key: String },
-    #[error("the message body {key} is not a UIMessage: line {line}, column {column}")]
+    #[error(
+        "the message body {key} is not a UIMessage (line {line}, column {column}): restore it from a backup"
+    )]
     Unreadable {
         key: String,
         /// The place of the fault. The parser's own words may quote the message.

@@ -25,7 +25,7 @@ pub struct Cursor {
 
 /// A text that is not a cursor of this API, or not one for this chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a cursor of an answer of this API for this chat")]
+#[error("not a cursor that this route has returned")]
 pub struct CursorError;
 
 impl Cursor {

@@ -13,12 +13,12 @@
 //!
 //! # Every chat is listed, and once
 //!
-//! A record that is put registers its chat, or its process has within R = D/2, by an entry that comes due no earlier
-//! than D/2 after the record. Only `settle` and `put_off` remove entries (and the deletion of a chat), and both set the
-//! place first. So from its first record on a chat has an entry, a place or both; and a chat without an entry has had
-//! no message since the visit that set its place, which is therefore still the time of its last message. A chat with
-//! entries may have an outdated place, too: so all entries are read for each page, and a place counts only if there is
-//! no entry. The price of writing nothing is to read the keys of the chats that were lively in the last D.
+//! A record that is put registers its chat, or its process has within R = D/2, by an entry that comes due no earlier than
+//! D/2 after the record. `settle`, `put_off` and `erase_of` remove entries, and set the place first; so does forgetting a
+//! chat. So from its first record on a chat has an entry, a place or both; and a chat without an entry has had no message
+//! since the visit that set its place, which is therefore still the time of its last message. A chat with entries may have
+//! an outdated place, too: so all entries are read for each page, and a place counts only if there is no entry. The price of
+//! writing nothing is to read the keys of the chats that were lively in the last D.
 //!
 //! If at most [`MOST_EXACT`] chats were lively, the time of the last message is read in each, and the whole list is in
 //! that order. If there were more, a page would take a request for each. Then a chat is at the last message that was
@@ -111,7 +111,7 @@ pub struct Listed {
     /// its registration.
     pub at: Timestamp,
     pub head: Head,
-    /// End of the lease of the run that has it, if one has.
+    /// End of the lease, if a run or a deletion has it.
     pub answered_until: Option<Timestamp>,
 }
 

@@ -38,8 +38,8 @@ impl Form {
     }
 }
 
-/// Returns the number of a form with this content, by any of its `digests`, that is appended to `forms`, all that are stored of a message, the
-/// first form first; `None` if it is one of them.
+/// Returns the number of a new form with this content, by any of its `digests`, after `forms`, all that are stored of a
+/// message, the first form first; `None` if it is one of them.
 pub fn next_form(forms: &[Form], form_ts: Option<Timestamp>, digests: &[String]) -> Option<u32> {
     let next = forms.iter().map(|form| form.revision).max().unwrap_or(0) + 1;
     (!is_known(forms, form_ts, digests)).then_some(next)

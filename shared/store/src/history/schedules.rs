@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"pk": "telegram:chat:42", "sk": "!schedule#stand-up", "dueShard": "schedules", "dueAt": 1763852400000,
-//!  "schedule": "{\"id\":\"stand-up\",\"text\":\"Stand-up!\",\"cron\":{…},…}"}
+//!  "schedule": "{\"id\":\"stand-up\",\"text\":\"Stand-up!\",\"cron\":\"0 9 …\",…}"}
 //! ```
 //!
 //! `dueAt` is the next date, in epoch milliseconds. An occurrence has three steps, each of which may be the

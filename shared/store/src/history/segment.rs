@@ -96,7 +96,7 @@ pub enum FormatError {
     #[error("line {0} is not a record")]
     Line(usize),
     /// A record does not belong there: of another chat, outside the segment's range or out of order.
-    #[error("line {0} is a record of another place")]
+    #[error("line {0} is of another chat, or out of order")]
     Place(usize),
     #[error("its SHA-256 is not the one in its pointer")]
     Digest,

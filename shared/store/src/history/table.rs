@@ -49,7 +49,7 @@ const DELETED_PER_REQUEST: usize = 25;
 /// Number of requests that delete at the same time.
 const DELETIONS_AT_ONCE: usize = 4;
 
-/// A failed request to DynamoDB. It is not known to have stored anything.
+/// A failed request to DynamoDB. It may have stored something.
 #[derive(Debug, thiserror::Error)]
 #[error("DynamoDB could not {operation}: {reason}")]
 pub struct TableError {

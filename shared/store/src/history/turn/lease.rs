@@ -1,4 +1,4 @@
-//! Claiming a chat, holding it, and every write to a head. That no message is covered by two replies follows from these
+//! Claiming a chat, holding it, and the writes to a head. That no message is covered by two replies follows from these
 //! conditions: `docs/design.md`.
 //!
 //! | write to the head | condition | effect |
@@ -61,8 +61,8 @@ impl History {
     }
 
     /// Claims the chat of `lost` again, for one run of at most `duration`, after a `/stop` took it from `lost`: the one
-    /// claim that need not wait for [`STOPPED_RUN_ENDS_WITHIN`](super::STOPPED_RUN_ENDS_WITHIN). `Busy` as for [`History::claim`] if another
-    /// process has claimed the chat since. One write; two if upkeep has the chat.
+    /// claim that need not wait for [`STOPPED_RUN_ENDS_WITHIN`](super::STOPPED_RUN_ENDS_WITHIN). `Busy` as for
+    /// [`History::claim`] if another process has claimed the chat since. One write; two if upkeep has the chat.
     pub async fn claim_after_stop(&self, lost: &Lease, duration: Duration) -> Result<Claim, HistoryError> {
         self.claim_as(Holder::Run, &lost.chat, duration, Some(&lost.claim)).await
     }
@@ -203,7 +203,7 @@ impl History {
         Ok(item.as_ref().map(Head::of).transpose()?.unwrap_or_default())
     }
 
-    /// Reads the head of `chat`, and whether a run has it now, and not upkeep. One read.
+    /// Reads the head of `chat`, and whether a run or a deletion has it now. One read.
     pub async fn head_and_run(&self, chat: &ChatKey) -> Result<(Head, bool), HistoryError> {
         let item = self.table.get(&partition(chat), HEAD).await?.unwrap_or_default();
         let is_running = Held::at(&item, self.clock.now()).is_some_and(Held::is_run);
