@@ -386,7 +386,10 @@ fn what_a_deleted_summary_counts_does_not_come_back() {
     check(&[left(110), first, second.clone(), user(120, 4)], 120, "s3 | u4");
     check(&[left(110), second.clone(), user(120, 4)], 120, "s3 | u4");
     // It is counted before it expires, so one that has not expired came late.
-    check(&[left(130), second, user(120, 4)], 120, "s3 u1 | u4");
+    check(&[left(130), second.clone(), user(120, 4)], 120, "s3 u1 | u4");
+    // What no summary counts yet is shown also if no visit has moved its date on.
+    let late_visit = Record { expires_at: Some(hours(110).as_millis() / 1000), ..aside(100, 5) };
+    check(&[second, late_visit, user(120, 4)], 120, "s3 u5 | u4");
 }
 
 #[test]

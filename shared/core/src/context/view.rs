@@ -87,6 +87,7 @@ impl<'a> SessionView<'a> {
         let start = session.as_ref().map(|session| session.start.clone());
         let is_in = |base: &SortKey| start.as_ref().is_some_and(|start| base >= start);
         let summary = summed_up.newest.filter(|(_, source)| is_in(&source.from)).map(|(record, _)| record);
+        let summary_ends = summary.and_then(Record::source).map(|source| &source.to);
         // A summary of another Session replaces nothing.
         let is_counted = |key: &SortKey| summary.is_some() && summed_up.counted.contains(key);
         let (unanswered, answered): (Vec<_>, Vec<_>) =
@@ -97,7 +98,7 @@ impl<'a> SessionView<'a> {
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled() && !m.is_replaced)
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
             // Else a message that a folded summary counts, which TTL deleted before it, would come back.
-            .filter(|m| summary.is_none() || !m.newest.record.has_lapsed(now))
+            .filter(|m| Some(m.key()) > summary_ends || !m.newest.record.has_lapsed(now))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
         keep_newest_occurrences(&mut earlier, &unanswered);
