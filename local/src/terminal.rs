@@ -32,6 +32,7 @@ use std::io::{IsTerminal, Read};
 
 use annals_channel::settings::agent_id;
 use annals_core::chat_key::ChatKey;
+use annals_core::person::canonical;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use anyhow::Context;
@@ -78,6 +79,7 @@ impl Arguments {
             }
             None => config::user(env)?,
         };
+        let name = canonical(&name).to_owned();
         let (has_keys, has_screen) = (std::io::stdin().is_terminal(), std::io::stdout().is_terminal());
         let style = Style {
             colours: tty::has_colours(env, &std::io::stdout()),

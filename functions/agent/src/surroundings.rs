@@ -18,8 +18,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Appends the messages around the newest unanswered message of `seen` that are not in `seen`; returns true if there
 /// are any. The platform's failures are logged: an answer without its surroundings is better than none.
 ///
-/// What was deleted is not fetched again: nothing from before `head.forgotten_at`, and, since the head keeps that for
-/// [`Retention::due_after`](annals_store::history::Retention::due_after), nothing that is older than that.
+/// What was deleted is not fetched again: nothing from before `head.forgotten_at`. A head keeps that for
+/// [`Retention::due_after`](annals_store::history::Retention::due_after), so of a group nothing older is fetched, less a sixth
+/// since a platform may deliver some hours late. A thread may begin at an older message.
 pub(crate) async fn append_surroundings(
     agent: &Agent,
     head: &Head,
@@ -33,11 +34,12 @@ pub(crate) async fn append_surroundings(
     let known: HashSet<&MessageId> = seen.records.iter().map(|record| &record.message_id).collect();
     // Messages before the session are not in view, and may be stored.
     let reach = seen.context.reaches_back_to.as_ref();
-    let oldest = newest.ts.minus(agent.history.retention().due_after());
-    let since = head.forgotten_at.map_or(oldest, |forgotten_at| oldest.max(forgotten_at));
+    let is_thread = newest.chat.window().is_some();
+    let reaches = agent.history.retention().due_after() * 5 / 6;
+    let oldest = (!is_thread).then(|| newest.ts.minus(reaches));
     let is_new = |draft: &Draft| {
         !known.contains(&draft.message_id)
-            && draft.ts > since
+            && Some(draft.ts) > oldest.max(head.forgotten_at)
             && reach.is_none_or(|reach| draft.key() >= *reach)
     };
     let drafts = match timeout(TIMEOUT, platform.surroundings(newest, &is_new)).await {

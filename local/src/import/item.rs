@@ -6,6 +6,7 @@ use annals_channel::settings::Settings;
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::message::Role;
+use annals_core::person::canonical;
 use annals_core::sort_key::Timestamp;
 use annals_engine::settings::ViewConfig;
 use annals_http::auth::Caller;
@@ -38,9 +39,11 @@ impl Options {
         }
         let Some(name) = chat.key_name() else {
             // The direct chat of a person, of whose id `userId` is the end or the whole.
-            let key = chat.person().and_then(|person| person.strip_suffix(user_id));
-            let is_own = key.is_some_and(|key| key.is_empty() || key.ends_with('/'));
-            return Ok(chat.person().filter(|_| is_own).map(str::to_owned));
+            let is_own = |person: &&str| {
+                let key = person.strip_suffix(user_id);
+                key.is_some_and(|key| key.is_empty() || key.ends_with('/')) || *person == canonical(user_id)
+            };
+            return Ok(chat.person().filter(is_own).map(str::to_owned));
         };
         let admin_keys = self.admin_keys.as_ref().with_context(|| {
             format!(

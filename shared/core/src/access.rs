@@ -7,9 +7,9 @@
 //! | `ALLOW_CHATS` | if it is listed | if it is listed, and anybody in it may ask |
 //! | both | with a person of the list, or if it is listed | if it is listed, and the persons of the list may ask |
 //!
-//! While a list is set, messages of Telegram's business connections are refused: they were not written to the bot, and the
-//! readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP
-//! API has keys and is not affected.
+//! While a list is set, messages of Telegram's business connections are refused: they were not written to the bot, and
+//! the readers of the answer are not known. The entry of a group includes its topics and threads. The HTTP API has keys
+//! and is not affected.
 
 use crate::chat_key::{ChatKey, Speakers};
 use crate::draft::Draft;

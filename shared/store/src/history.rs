@@ -212,7 +212,7 @@ pub enum HistoryError {
     #[error(transparent)]
     Head(#[from] turn::HeadError),
     /// A message could not be written as JSON, which cannot happen for one that was parsed from JSON; or the state of a
-    /// link could not be converted to or from JSON.
+    /// link, a schedule or a head could not be converted to or from JSON.
     #[error("failed to convert stored data to or from JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("the message {key}, which a turn covers, is not in the history")]
@@ -225,9 +225,9 @@ pub enum HistoryError {
     /// Another user's message has this id already. Nothing was stored.
     #[error("the message {key} belongs to another user: choose another id")]
     Taken { key: SortKey },
-    /// Another process has claimed the chat, or a `/stop` took it. The holder must end and write nothing more.
+    /// Another process has claimed the chat, or a `/stop` or a takeover took it. The holder must end and write nothing more.
     #[error(
-        "the lease on the chat is lost: another process, a /stop or a takeover has changed its head; nothing was written"
+        "the lease on the chat is lost: another process, a /stop or a takeover has it now, and continues"
     )]
     LeaseLost,
     #[error("too many writers changed the message {key} of one chat at once; try again")]

@@ -2,13 +2,12 @@
 //! their own, each item a state in JSON:
 //!
 //! ```json
-//! {"pk": "person:telegram-42", "sk": "!link", "personState":
-//! "{\"spans\":[{\"person\":\"ada\",\"from\":1763765920000}],\"window\":\"telegram:chat:42\"}"} {"pk": "person:ada", "sk":
-//! "!has#9f86d081…", "personState": "\"telegram-42\""} {"pk": "person:ada", "sk": "!exchange", "personState":
-//! "\"2c26b46b…\"", "expiresAt": 1763853520} {"pk": "person:lark-ou_eve", "sk": "!wrong", "personState":
-//! "[[1763765920000,\"1763765920000#00…07\"]]", "expiresAt": 1763853520} {"pk": "person:ada", "sk": "!erasing",
-//! "personState": "{\"startedAt\":1763765920000,\"before\":\"eyJ…\"}"} {"pk": "link:2c26b46b…", "sk": "!exchange",
-//! "personState": "{\"first\":{\"identity\":\"ada\",…},…}", "expiresAt": 1763853520}
+//! {"pk": "person:telegram-42", "sk": "!link", "personState": "{\"spans\":[{\"person\":\"ada\",\"from\":1763765920000}],\"window\":\"telegram:chat:42\"}"}
+//! {"pk": "person:ada", "sk": "!has#9f86d081…", "personState": "\"telegram-42\""}
+//! {"pk": "person:ada", "sk": "!exchange", "personState": "\"2c26b46b…\"", "expiresAt": 1763853520}
+//! {"pk": "person:lark-ou_eve", "sk": "!wrong", "personState": "[[1763765920000,\"1763765920000#00…07\"]]", "expiresAt": 1763853520}
+//! {"pk": "person:ada", "sk": "!erasing", "personState": "{\"startedAt\":1763765920000,\"before\":\"eyJ…\"}"}
+//! {"pk": "link:2c26b46b…", "sk": "!exchange", "personState": "{\"first\":{\"identity\":\"ada\",…},…}", "expiresAt": 1763853520}
 //! ```
 //!
 //! `!link` of an identity says whose chat its messages belong to, by their own time, so that a message that is delivered

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! A press arrives as `card.action.trigger` with the value of the button. Lark signs it like an event, so the chat in
-//! the value is the one that the card was made for, even if somebody forwarded the card.
+//! the value is the one that the card was made for, even if somebody forwarded the card. A Person's direct chat is not
+//! taken from it: with `DM_SCOPE=user` it is that of the identity that pressed, as for a message.
 //!
 //! Source: [card callback](https://open.feishu.cn/document/feishu-cards/card-callback-communication),
 //! [button](https://open.feishu.cn/document/feishu-cards/card-json-v2-components/interactive-components/button).
@@ -47,8 +48,7 @@ pub fn of(chat: &ChatKey, asked: &[RequestedCall]) -> Value {
     json!({"schema": "2.0", "body": {"elements": elements.collect::<Vec<_>>()}})
 }
 
-/// Parses the press in `event`. Returns `None` if the button is not from this program. With `DM_SCOPE=user` the chat of a
-/// card in a direct chat is that of the identity that pressed, as for a message: links come later.
+/// Parses the press in `event`. Returns `None` if the button is not from this program.
 pub(super) fn press(event: JsonView<'_>, settings: &Settings) -> Option<Press<()>> {
     let said = event.object("action")?.object("value")?.object("annals")?;
     let chat: ChatKey = said.text("chat")?.parse().ok()?;

@@ -385,6 +385,8 @@ fn what_a_deleted_summary_counts_does_not_come_back() {
     let left = |expires_at| Record { expires_at: Some(hours(expires_at).as_millis() / 1000), ..u1.clone() };
     check(&[left(110), first, second.clone(), user(120, 4)], 120, "s3 | u4");
     check(&[left(110), second.clone(), user(120, 4)], 120, "s3 | u4");
+    let later = Record { expires_at: Some(hours(130).as_millis() / 1000), ..edit(&left(110), 1, None) };
+    check(&[left(110), later, second.clone(), user(120, 4)], 120, "s3 | u4");
     // It is counted before it expires, so one that has not expired came late.
     check(&[left(130), second.clone(), user(120, 4)], 120, "s3 u1 | u4");
     // What no summary counts yet is shown also if no visit has moved its date on.

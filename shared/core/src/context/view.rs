@@ -34,7 +34,8 @@ const IN_FLIGHT_OF_A_RUN: Duration = Duration::from_mins(5);
 pub struct SessionView<'a> {
     /// The Session's newest summary, which replaces all messages that it and the summaries folded into it count.
     pub summary: Option<&'a Record>,
-    /// The Session's messages that are answered or do not ask, and that no summary counts, in order.
+    /// The Session's messages that are answered or do not ask, in order; without those that a summary counts, or that are
+    /// past their date before its end.
     pub earlier: Vec<Message<'a>>,
     /// The unanswered messages, in order.
     pub unanswered: Vec<Message<'a>>,
@@ -98,7 +99,7 @@ impl<'a> SessionView<'a> {
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled() && !m.is_replaced)
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
             // Else a message that a folded summary counts, which TTL deleted before it, would come back.
-            .filter(|m| Some(m.key()) > summary_ends || !m.newest.record.has_lapsed(now))
+            .filter(|m| Some(m.key()) > summary_ends || !m.first.has_lapsed(now))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);
         keep_newest_occurrences(&mut earlier, &unanswered);

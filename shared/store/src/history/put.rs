@@ -13,7 +13,8 @@ use super::{History, HistoryError, MAX_INLINE_BYTES, due, partition};
 impl History {
     /// Moves the date on which `record` may leave the table to the date that it would have if it were appended at `now`,
     /// unless it is later already or has come: for records that the context still needs and no summary could take in.
-    /// Without archiving it removes the date. One write. A record that covers a message must be prolonged before the message, from the same `now`.
+    /// Without archiving it removes the date. One write. A record that covers a message must be prolonged before the
+    /// message, from the same `now`.
     pub async fn prolong(&self, record: &Record, now: Timestamp) -> Result<(), HistoryError> {
         // A record that has passed its date is not revived: its reply may be gone.
         let update = match self.retention.expires_at(now) {

@@ -164,8 +164,8 @@ impl History {
 
     /// Appends a summary after the last message or reply that it counts; one place takes one summary. `beside` is that
     /// message's record, whose channel and line the summary shares, and whose `person` is the one person that the
-    /// summary speaks of, if it is one. Of all summaries the one with the last `sent_at` is in view, so this one's is not before
-    /// `after`, should the clock be set back. Returns the summary that the place holds now.
+    /// summary speaks of, if it is one. Of all summaries the one with the last `sent_at` is in view, so this one's is not
+    /// before `after`, should the clock be set back. Returns the summary that the place holds now.
     pub async fn append_summary(
         &self,
         beside: &Record,
@@ -179,11 +179,13 @@ impl History {
         message.metadata.copy_line_of(&beside.message.metadata);
         let (key, what) = (source.to.summary(), (Details::Summary(source), beside.channel));
         let record = self.agents_record(&beside.chat, key, message_id, what, message);
+        let sent_at = record.sent_at.max(after);
         let record = Record {
             chat_id: beside.chat_id.clone(),
             user_id: agent_id.to_owned(),
             person: beside.person.clone(),
-            sent_at: record.sent_at.max(after),
+            sent_at,
+            expires_at: self.retention.expires_at(sent_at),
             ..record
         };
         let written = self.put(&record).await?;

@@ -1,21 +1,24 @@
 //! The head of a chat: the run that may answer, the turn that it has committed to, and the start of the context.
 //!
 //! ```json
-//! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "leaseUntil": 1763766220000,  "turn":
-//! "{\"covers\":[\"1763765920000#00000000000000000007\"],\"sent\":0}",  "contextFrom": "1763765920000#00000000000000000007",
-//! "capturedTo": "1763500000000#00000000000000000003",  "uncapturedFrom": "1763400000000#00000000000000000002",
-//! "compacting": "1763765920000#00000000000000000005#4reply", "housekeeping": true,  "blocked": "{\"reason\":\"Forbidden:
-//! bot was blocked by the user\",\"at\":1763766220000,\"channel\":\"telegram\",\"chatId\":\"42\"}",  "continues":
-//! "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",  "stoppedTo":
-//! "1763765921000#00000000000000000008",  "claim": "9f86d081884c7d65", "failures": 1, "answeredTo":
-//! "1763765920000#00000000000000000007",  "takenAt": 1763766220000, "forgottenAt": 1763766220000,  "archiving":
-//! "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",  "longestSegment":
-//! 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000,  "joins": {"SS":
-//! ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},  "leftFor":
-//! "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",  "chatSettings":
-//! "{\"activation\":\"always\"}",  "takenOver": "{\"by\":\"Grace\",\"at\":1763766220000}",  "discordChannel":
-//! "1459213904352645111", "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers",  "runningSince": 1763766220000,
-//! "delivered": "{\"reply\":\"1763765920000#00000000000000000007#4reply\",\"trace\":{…}}"}
+//! {"pk": "telegram:chat:42", "sk": "!head", "fence": 17, "leaseUntil": 1763766220000,
+//!  "turn": "{\"covers\":[\"1763765920000#00000000000000000007\"],\"sent\":0}",
+//!  "contextFrom": "1763765920000#00000000000000000007", "capturedTo": "1763500000000#00000000000000000003",
+//!  "uncapturedFrom": "1763400000000#00000000000000000002",
+//!  "compacting": "1763765920000#00000000000000000005#4reply", "housekeeping": true,
+//!  "blocked": "{\"reason\":\"Forbidden: bot was blocked by the user\",\"at\":1763766220000,\"channel\":\"telegram\",\"chatId\":\"42\"}",
+//!  "continues": "{\"chat\":\"telegram:chat:-42\",\"at\":1763765920000}", "movedTo": "telegram:chat:-100123",
+//!  "stoppedTo": "1763765921000#00000000000000000008",
+//!  "claim": "9f86d081884c7d65", "failures": 1, "answeredTo": "1763765920000#00000000000000000007",
+//!  "takenAt": 1763766220000, "forgottenAt": 1763766220000,
+//!  "archiving": "{\"from\":\"1763765920000#00000000000000000007\",\"to\":\"1763765960000#00000000000000000009\"}",
+//!  "longestSegment": 40000, "keptTo": "1763765900000#00000000000000000004", "paced": 1763766221000,
+//!  "joins": {"SS": ["{\"id\":\"joined-9f86\",\"ts\":1763766220000,\"from\":\"agent:annals:user:lark-ou_ada\",…}"]},
+//!  "leftFor": "{\"chat\":\"agent:annals:user:telegram-42\",\"identity\":\"telegram-42\",\"at\":1763766220000}",
+//!  "chatSettings": "{\"activation\":\"always\"}",
+//!  "takenOver": "{\"by\":\"Grace\",\"at\":1763766220000}",
+//!  "discordChannel": "1459213904352645111", "title": "{\"name\":\"Book club\"}", "givenTitle": "The readers",
+//!  "runningSince": 1763766220000, "delivered": "{\"reply\":\"1763765920000#00000000000000000007#4reply\",\"trace\":{…}}"}
 //! ```
 //!
 //! A turn whose attempts have failed so far has `trace`: its steps and its requests to models, as deflated JSON.
