@@ -87,7 +87,7 @@ own! {
         "cause" => cause, set_cause;
     }
     marks {
-        /// Notes that the message was read from an export of this program.
+        /// Notes the program from whose export the message was read, such as `telegram`.
         "imported" => set_imported;
         /// Notes the agent whose profile made a reply.
         "agent" => set_agent;
