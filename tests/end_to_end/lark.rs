@@ -243,7 +243,7 @@ async fn messages_between_mentions_are_fetched_once_and_in_order() {
 #[tokio::test]
 async fn a_deleted_group_does_not_come_back_from_the_platform() {
     let it = LarkApp::with(&[]).await;
-    it.lark.seed(listed("om_1", "the safe is behind the roses", 0));
+    it.lark.seed(listed("om_1", "the safe is under the roses", 0));
     it.handle(&mentioning(text("om_2", GROUP, "@_user_1 hello", 10))).await;
     for (id, seconds) in [("om_3", 120), ("om_4", 40 * 3600)] {
         it.app.clock().advance(Duration::from_mins(1));

@@ -250,7 +250,9 @@ async fn keep_approvals(history: &History, server: &str, tools: &mut [External])
             None
         }
         Err(error) => {
-            tracing::warn!(server, %error, "failed to read which tools were destructive; those without a setting need approval");
+            tracing::warn!(
+                server, %error, "failed to read which tools were destructive; those without a setting need approval"
+            );
             None
         }
     };

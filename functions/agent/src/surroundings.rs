@@ -18,9 +18,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// Appends the messages around the newest unanswered message of `seen` that are not in `seen`; returns true if there
 /// are any. The platform's failures are logged: an answer without its surroundings is better than none.
 ///
-/// What was deleted is not fetched again: nothing from before `head.forgotten_at`. A head keeps that for
-/// [`Retention::due_after`](annals_store::history::Retention::due_after), so of a group nothing older is fetched, less a sixth
-/// since a platform may deliver some hours late. A thread may begin at an older message.
+/// Nothing that was deleted here is fetched again, that is, from before `head.forgotten_at`. A head keeps that for
+/// [`Retention::due_after`](annals_store::history::Retention::due_after), so of a group nothing older is fetched, less a
+/// sixth since a platform may deliver some hours late. A thread may begin at an older message.
 pub(crate) async fn append_surroundings(
     agent: &Agent,
     head: &Head,

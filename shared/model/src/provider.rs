@@ -14,7 +14,8 @@
 //!   reading at once: it is set only at the stream's own end.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
-//!   means an error, `error_in` returns its frame, or both `finish` and `is_over` stay unset. An error in a stream is known by its `type`, then by its `code`.
+//!   means an error, `error_in` returns its frame, or both `finish` and `is_over` stay unset. An error in a stream is known
+//!   by its `type`, then by its `code`.
 //! - **Thoughts.** Signed ones go back unchanged within their run, and to no other provider. They are not stored: a reply
 //!   that continues after an approval, or that the fallback takes over, has them as text or not at all.
 //!

@@ -24,7 +24,8 @@ impl Ingress {
             tracing::warn!(
                 person = draft.sender(),
                 chat_key = %draft.chat,
-                "refused a message of a stranger: add the person to ALLOW_FROM or the chat to ALLOW_CHATS to let them in (not for business connections)"
+                "refused a message of a stranger: add the person to ALLOW_FROM or the chat to ALLOW_CHATS to let them in \
+                 (not for business connections)"
             );
             // The list is optional: the log has the sender too.
             if let Err(error) = self.history.note_stranger(draft).await {
