@@ -20,7 +20,7 @@ use crate::lark::{P2P, receive_plain, text};
 use crate::memory::{call, remember, texts, user};
 use crate::people::{by_person, code_in, http, link_telegram, telegram_says};
 use crate::updates::group;
-use crate::world::{A_LIFE, World, archive_everything, claim, expire, listed, message};
+use crate::world::{A_LIFE, World, archive_everything, archived, claim, expire, listed, message};
 
 const ADA: &str = "agent:annals:user:ada";
 const TELEGRAM: &str = "agent:annals:user:telegram-42";
@@ -382,5 +382,13 @@ async fn an_erasure_that_was_stopped_anywhere_leaves_nothing_of_the_person_and_a
         let objects = world.objects("").await;
         let [segment, index] = &objects[..] else { panic!("{what}: {objects:?}") };
         assert_eq!(*index, format!("{segment}.index"), "{what}");
+        // They come again. Each was the last of its segment, one of them alone.
+        for id in [3, 4] {
+            say(&world, &mixed, id, "42", "again").await;
+        }
+        archive_everything(&world.another_process(), &mixed).await;
+        let archived: Vec<_> = archived(&world.another_process(), &mixed).await.into_values().collect();
+        let archived: Vec<_> = archived.iter().map(|record| record.message.plain_text()).collect();
+        assert_eq!(archived, ["of bo", "again", "again"], "{what}");
     }
 }

@@ -278,7 +278,7 @@ impl History {
         stretch: &Stretch,
         longest: Option<Duration>,
     ) -> Result<Option<Arc<Segment>>, HistoryError> {
-        if self.pointer(chat, &stretch.to).await?.is_some() {
+        if self.pointer(chat, &stretch.to).await?.is_some_and(|info| info.count > 0) {
             return Ok(None);
         }
         let key = object_key(chat, &SegmentId::of(&stretch.from, &stretch.to));

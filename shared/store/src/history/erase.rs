@@ -3,12 +3,12 @@
 //! A segment is never changed, so one that holds such records is replaced, in steps of which each may be the last:
 //!
 //! 1. **put** an object with the other records, under a name of its own, and its index for searches
-//! 2. **put the pointer** over the earlier one, if that is still the one that was read. It names the object that it
-//!    `replaces`
+//! 2. **put the pointer** in place of the earlier one, if that is still the one that was read. It names the object that it
+//!    `replaces`. If the last record was erased, it has another key: the erased one may come again, and is archived then
 //! 3. **delete** that object and its index. Whoever erases in this chat next does this again
 //!
 //! Between any two steps the pointer refers to an object that exists. A pointer to a segment of which no record is left
-//! counts 0 records and has no object; it stays, so that nothing is archived in its place.
+//! counts 0 records and has no object; it stays until a new segment ends with the same record.
 
 use annals_core::chat_key::ChatKey;
 use annals_core::media::identity;
@@ -17,6 +17,7 @@ use annals_core::sort_key::Timestamp;
 
 use super::due::DUE_AT;
 use super::item::{self, Stored};
+use super::segment::SegmentId;
 use super::shelf::SegmentInfo;
 use super::table::{Span, Update};
 use super::turn::Lease;
@@ -116,8 +117,10 @@ impl History {
             ..info.clone()
         };
         if let (Some(first), Some(last)) = (others.first(), others.last()) {
-            rest.from_id = first.record().message_id.clone();
-            rest.to_id = last.record().message_id.clone();
+            let (first, last) = (first.record(), last.record());
+            (rest.from, rest.to) = (first.key.clone(), last.key.clone());
+            (rest.from_id, rest.to_id) = (first.message_id.clone(), last.message_id.clone());
+            rest.id = SegmentId::of(&rest.from, &rest.to);
             self.bucket.put_new(&rest.object(), shelf::GZIP, bytes).await?;
             self.put_index(&rest, others.into_iter().cloned().collect()).await?;
         }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! An object is created once and never changed. A pointer is put after its object has been read back, so its object exists.
-//! It is put again only if records of a person were erased (`erase.rs`): then it has `replaces`, the key of the object
+//! It is replaced only if records of a person were erased (`erase.rs`): then it has `replaces`, the key of the object
 //! before, and its own object is called `<id>-<16 hex digits of its SHA-256>.jsonl.gz`; with `count` 0 it has none.
 //! `expiresFrom` and `expiresTo` are the earliest and the latest `expiresAt` of the records.
 
@@ -224,7 +224,7 @@ impl History {
         Ok(item.as_ref().map(info_of).transpose()?)
     }
 
-    /// Puts the pointer of a segment, unless it exists; returns the stored one.
+    /// Puts the pointer of a segment, unless it exists; returns the stored one. A pointer without records is replaced.
     pub(super) async fn point_at(&self, info: SegmentInfo) -> Result<SegmentInfo, HistoryError> {
         match self.table.put_new(item_of(&info)?).await? {
             Written::Done(_) => Ok(info),
@@ -232,6 +232,9 @@ impl History {
                 let present = info_of(&item)?;
                 if present.id == info.id && present.sha256 == info.sha256 {
                     Ok(present)
+                } else if present.count == 0 {
+                    self.point_again(&present, &info).await?;
+                    Ok(info)
                 } else {
                     Err(SegmentError::Pointer { sk: pointer_key(info.to.as_str()) }.into())
                 }
@@ -242,7 +245,12 @@ impl History {
     /// Puts the pointer `new` in place of `old`. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
     pub(super) async fn point_again(&self, old: &SegmentInfo, new: &SegmentInfo) -> Result<(), HistoryError> {
         let was = ("sha256", string(&old.sha256));
-        if matches!(self.table.put_over(item_of(new)?, was).await?, Written::Done(_))
+        let written = if new.to == old.to {
+            self.table.put_over(item_of(new)?, was).await?
+        } else {
+            self.table.put_for(item_of(new)?, &pointer_key(old.to.as_str()), was).await?
+        };
+        if matches!(written, Written::Done(_))
             || self.pointer(&new.chat, &new.to).await?.as_ref() == Some(new)
         {
             return Ok(());

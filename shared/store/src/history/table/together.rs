@@ -5,8 +5,8 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
 use aws_sdk_dynamodb::types::error::TransactionCanceledException;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
-    TransactWriteItem,
+    AttributeValue, CancellationReason, Delete, Put, ReturnConsumedCapacity,
+    ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
 use super::{Item, Table, TableError, Update, Written, failed, string};
@@ -92,12 +92,28 @@ impl Table {
     ) -> Result<Written, TableError> {
         let updates = updates.into_iter().map(|(key, update)| update.into_part(&self.name, key));
         let updates = updates.collect::<Result<_, _>>().map_err(|error| failed(OPERATION, &error))?;
-        Ok(match self.put_together(item, updates).await? {
-            None => Written::Done(Item::new()),
-            Some(mut reasons) => {
-                Written::Refused(reasons.pop().and_then(|reason| reason.item).unwrap_or_default())
-            }
-        })
+        Ok(written(self.put_together(item, updates).await?))
+    }
+
+    /// Puts `item` unless its key is taken, and deletes the item `sk` of its partition, if that has this value of this
+    /// attribute: both or neither. The SDK's idempotency token makes a repeat safe.
+    pub(crate) async fn put_for(
+        &self,
+        item: Item,
+        sk: &str,
+        (name, value): (&str, AttributeValue),
+    ) -> Result<Written, TableError> {
+        let delete = Delete::builder()
+            .table_name(&self.name)
+            .set_key(
+                item.get("pk")
+                    .map(|pk| Item::from([("pk".to_owned(), pk.clone()), ("sk".to_owned(), string(sk))])),
+            )
+            .condition_expression(format!("{name} = :value"))
+            .expression_attribute_values(":value", value);
+        let delete = delete.build().map_err(|error| failed(OPERATION, &error))?;
+        let beside = vec![TransactWriteItem::builder().delete(delete).build()];
+        Ok(written(self.put_together(item, beside).await?))
     }
 
     /// Puts `item` in one transaction with what is `beside` it, unless its key is taken or a condition does not hold: then it
@@ -171,6 +187,15 @@ impl Table {
                 error => Err(failed(OPERATION, &error)),
             },
             Err(other) => Err(failed(OPERATION, &other)),
+        }
+    }
+}
+
+fn written(refused: Option<Vec<CancellationReason>>) -> Written {
+    match refused {
+        None => Written::Done(Item::new()),
+        Some(mut reasons) => {
+            Written::Refused(reasons.pop().and_then(|reason| reason.item).unwrap_or_default())
         }
     }
 }
