@@ -253,10 +253,9 @@ def write(figures, out):
     return SECTION.format(tables="\n\n".join(table(figures, kind) for kind in kinds), share=share, **figures)
 
 
-SHARE = """2.9 ms of a processor in each 20 ms, by {how}: Lambda gives [a whole one to 1,769
-  MB](https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html), and the template gives 256 MB to `functions/telegram`. It
-  starts when a program asks for its first event, until which Lambda gives [a whole one to
-  all](https://serverlessland.com/content/service/lambda/guides/effectively-running-java-on-serverless/init-heavy-lifting)."""
+SHARE = """2.9 ms of a processor in each 20 ms, by {how}, [as Lambda
+  gives](https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html) from the first event on. [Before
+  it](https://serverlessland.com/content/service/lambda/guides/effectively-running-java-on-serverless/init-heavy-lifting), all have a whole one."""
 HEADING = "\n## Cold start\n"
 SECTION = HEADING + """
 ![Milliseconds from the start of a process to its first answer](images/benchmark-cold.svg)
@@ -272,10 +271,8 @@ not counted, on a machine of {cores} cores. A package is what is uploaded, zippe
   when it starts, and queues a turn for each message.
 - Compare the ratios: the machine's other work slows all alike.
 - AWS and Telegram are one stand-in on this machine, without TLS. What Lambda needs to fetch a package and start its machine is not included.
-- Node is {node}. Handler, libraries and SDK are bundled and minified by esbuild. Lambda's own client for Node needs cmake to build, so a loop of 25
-  lines takes its place (`bench/compare/functions/runtime.mjs`). Python is {python}, with Lambda's own client; the package does not hold boto3,
-  which Lambda provides.
-- The Chat SDK asks Telegram for the bot's name when it starts, and sends `typing` with each message. Its state is in memory. grammY is
-  given the bot's name.
+- Node is {node}, with handler, libraries and SDK bundled and minified. Lambda's own client for Node needs cmake to build, so a loop of 25 lines
+  takes its place. Python is {python}, with Lambda's own client, and without boto3 in its package: Lambda provides it.
+- The Chat SDK asks Telegram for the bot's name when it starts, and sends `typing` with each message. grammY is given the name.
 - The share of 256 MB is {share}
 """

@@ -1,5 +1,6 @@
 """Prices, plots and the page docs/benchmarks.md."""
 import math
+import textwrap
 
 LABELS = {
     "annals": "Annals", "bare": "bare SDK put", "powertools": "Powertools idempotency", "langchain": "LangChain DynamoDBChatMessageHistory",
@@ -21,11 +22,11 @@ HOURS = 730
 CONTAINER = HOURS * (0.25 * 0.04048 + 0.5 * 0.004445)
 DATABASE = HOURS * 0.016 + 20 * 0.115
 SOURCES = [
-    ("DynamoDB on demand: $0.625 per million write units, $0.125 per million read units", "https://airbyte.com/data-engineering-resources/dynamodb-pricing"),
+    ("DynamoDB: $0.625 per million write units, $0.125 per million read units", "https://airbyte.com/data-engineering-resources/dynamodb-pricing"),
     ("S3 Standard: $0.005 per 1,000 PUT and LIST, $0.0004 per 1,000 GET", "https://c3x.dev/blog/s3-request-fees-explained"),
     ("SQS FIFO: $0.50 per million requests", "https://cloudburn.io/blog/amazon-sqs-pricing"),
     ("Lambda on arm64: $0.0000133334 per GB-second; $0.20 per million requests", "https://cloudchipr.com/blog/aws-lambda-pricing, https://aws.amazon.com/lambda/pricing/"),
-    ("Bedrock AgentCore Memory: $0.25 per 1,000 new events (read as a quotation)", "https://aws.amazon.com/bedrock/agentcore/pricing/"),
+    ("Bedrock AgentCore Memory: $0.25 per 1,000 new events", "https://aws.amazon.com/bedrock/agentcore/pricing/"),
     ("Fargate on x86: $0.04048 per vCPU-hour, $0.004445 per GB-hour", "https://www.vantage.sh/blog/fargate-pricing"),
     ("RDS for PostgreSQL: `db.t4g.micro` $0.016 per hour", "https://infratally.com/articles/aws-rds-pricing-explained-2026.html"),
     ("HTTP API of API Gateway: $1.00 per million requests", "https://www.apigatewaycost.com/aws"),
@@ -200,10 +201,10 @@ def write(figures, out, cold):
         svg = plot(f"{title}: dollars per million", "measured units at on-demand prices of us-east-1, both axes logarithmic", lines_of(figures, step))
         (out / f"images/benchmark-{step}.svg").write_text(svg, encoding="utf-8")
     refused = "".join(f"\n- {line}" for line in refusals(figures))
-    sources = "\n".join(f"| {what} | {where} |" for what, where in SOURCES)
+    prices = textwrap.fill("; ".join(what for what, _ in SOURCES) + ".", 140, break_on_hyphens=False)
     (out / "benchmarks.md").write_text(PAGE.format(
         append=cost_table(figures, "append"), duplicate=cost_table(figures, "duplicate"), load=cost_table(figures, "load"), race=race_table(figures),
-        million=million_table(figures), growth=growth_table(figures), refused=refused or "\n- none", sources=sources, prices_read=PRICES_READ, date=figures["date"],
+        million=million_table(figures), growth=growth_table(figures), refused=refused or "\n- none", prices=prices, prices_read=PRICES_READ, date=figures["date"],
         checks=figures["checks"], text=f"{figures['text_bytes']:.0f}", container=f"{CONTAINER:.2f}", database=f"{DATABASE:.2f}") + cold, encoding="utf-8")
 
 
@@ -264,11 +265,9 @@ containers of the other libraries and the model come on top. Annals' line is the
 other: it includes its queue, its lease, its delivery notes, and the compactions that fell due. The container
 (0.25 vCPU, 0.5 GB: ${container}) and the database (20 GB: ${database}) cost that a month with no message at all, and in one zone.
 
-Prices of us-east-1 on demand, without free tiers and volume discounts, read on {prices_read} in stored copies of these pages; check them before you rely on them:
-
-| price | source |
-|---|---|
-{sources}
+Prices of us-east-1 on demand, without free tiers and volume discounts, read on {prices_read} in stored copies of the pages that
+[page.py](../bench/compare/page.py) names; check them before you rely on them:
+{prices}
 
 ## Growth
 
