@@ -254,10 +254,4 @@ mod tests {
             assert_eq!(counted(attributes.clone()), deliveries, "{attributes}");
         }
     }
-
-    #[test]
-    fn an_empty_batch_makes_no_runs() {
-        let (groups, unreadable) = group(event(&[]));
-        assert!(groups.is_empty() && unreadable.is_empty());
-    }
 }

@@ -99,18 +99,3 @@ impl Words {
         Self { en: format!("{}: {}", self.en, more.en), zh: format!("{}：{}", self.zh, more.zh) }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_are_said_in_each_language_with_the_same_values() {
-        let free = "12.5 MB";
-        let words = crate::words!("{free} free", "剩余 {free}").followed_by(&"rm x".to_owned().into());
-        assert_eq!(
-            Language::ALL.map(|language| words.text(language)),
-            ["12.5 MB free: rm x", "剩余 12.5 MB：rm x"]
-        );
-    }
-}

@@ -65,16 +65,6 @@ fn the_note_names_the_first_files_of_each_reason() {
 }
 
 #[test]
-fn a_reply_that_waits_for_an_approval_still_ends_with_its_call() {
-    let call = json!({"type": "tool-pay", "toolCallId": "c", "state": "approval-requested", "input": {}});
-    let call = Part::new(call).unwrap();
-    let mut reply = UiMessage::new("", Role::Assistant, vec![call.clone()]);
-    let untold = vec![(Why::Video, "1.mp4".to_owned())];
-    Shown { untold, ..Shown::default() }.add_note(&mut reply, Language::En.texts());
-    assert_eq!((reply.parts.len(), reply.parts.last()), (2, Some(&call)));
-}
-
-#[test]
 fn a_request_that_is_too_long_shows_fewer_images() {
     let mut images = Images::default();
     let mut most = vec![images.most(20)];

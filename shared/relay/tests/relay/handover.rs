@@ -28,6 +28,33 @@ async fn a_second_relay_waits_and_takes_over_when_the_first_dies() {
 }
 
 #[tokio::test]
+async fn a_relay_that_dies_between_an_event_and_its_record_loses_and_repeats_nothing() {
+    for has_stored in [false, true] {
+        let world = World::new().await;
+        let killed = world.started().await;
+        if has_stored {
+            world.sink.block_after_storing()
+        } else {
+            world.sink.block()
+        }
+        world.say(CHANNEL, "hello");
+        until("it is received", async || !world.sink.received().is_empty()).await;
+        if has_stored {
+            world.until_stored(CHANNEL, &["hello"]).await;
+        }
+        killed.kill().await;
+        world.say(CHANNEL, "anyone?");
+        world.sink.unblock();
+        world.clock.advance(Duration::from_mins(1));
+        let restarted = world.start();
+        world.until_stored(CHANNEL, &["hello", "anyone?"]).await;
+        assert_eq!((world.gateway.identifies(), world.gateway.resumes()), (1, 1));
+        restarted.shut_down().await;
+        world.assert_well_behaved();
+    }
+}
+
+#[tokio::test]
 async fn a_handover_releases_the_lease_and_keeps_the_session() {
     let world = World::new().await;
     let mut relay = world.started().await;

@@ -4,7 +4,6 @@
 mod events;
 mod fatal;
 mod handover;
-mod killed;
 mod missed;
 mod stalled;
 mod world;

@@ -47,7 +47,7 @@ pub(crate) struct World {
 #[derive(Clone)]
 pub(crate) struct Sink {
     /// API from which missed messages are read.
-    gateway: Option<Arc<DiscordGateway>>,
+    gateway: Arc<DiscordGateway>,
     history: History,
     state: Arc<SinkState>,
 }
@@ -99,11 +99,7 @@ pub(crate) struct Running {
 }
 
 /// Opens the stores of `dir`.
-pub(crate) async fn open(dir: &Path, clock: &Clock) -> (History, RelayStore) {
-    open_with(dir, clock, Outage::default()).await
-}
-
-async fn open_with(dir: &Path, clock: &Clock, outage: Outage) -> (History, RelayStore) {
+async fn open(dir: &Path, clock: &Clock, outage: Outage) -> (History, RelayStore) {
     let stores = Stores::open(dir).await.unwrap();
     let config = stores.dynamodb.config().to_builder().interceptor(outage).build();
     let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
@@ -111,16 +107,6 @@ async fn open_with(dir: &Path, clock: &Clock, outage: Outage) -> (History, Relay
     let history = History::new(dynamodb, TABLE.into(), stores.s3, BUCKET.into(), clock.clone(), retention);
     let store = RelayStore::beside(&history, BOT_ID);
     (history, store)
-}
-
-/// Returns the texts that are stored of a channel, in order, with every further form.
-pub(crate) async fn stored(history: &History, channel: u64) -> Vec<String> {
-    let page = history.page(&chat(&channel.to_string()), &Position::Oldest, MAX_PAGE).await.unwrap();
-    let text = |record: &annals_core::record::Record| {
-        let message = serde_json::to_value(&record.message).unwrap();
-        message["parts"][0]["text"].as_str().unwrap().to_owned()
-    };
-    page.records.iter().map(text).collect()
 }
 
 fn chat(channel: &str) -> ChatKey {
@@ -139,7 +125,7 @@ fn draft(message: &Value) -> Option<Draft> {
 }
 
 impl Sink {
-    pub(crate) fn new(gateway: Option<Arc<DiscordGateway>>, history: History) -> Self {
+    fn new(gateway: Arc<DiscordGateway>, history: History) -> Self {
         Self { gateway, history, state: Arc::default() }
     }
 
@@ -212,8 +198,7 @@ impl Host for Sink {
     async fn messages_after(&self, channel_id: &str, after: u64) -> Result<Vec<Value>, HostError> {
         self.state.reads.lock().unwrap().push(channel_id.to_owned());
         self.pass().await?;
-        let gateway = self.gateway.as_ref().unwrap();
-        let page = gateway.messages_after(channel_id.parse().unwrap(), after, 100);
+        let page = self.gateway.messages_after(channel_id.parse().unwrap(), after, 100);
         page.ok_or_else(|| HostError::Refused("50001: Missing Access".into()))
     }
 
@@ -238,8 +223,8 @@ impl World {
         let clock = Clock::manual(Timestamp::from_millis(START).unwrap());
         let dir = tempfile::tempdir().unwrap();
         let outage = Outage::default();
-        let (history, store) = open_with(dir.path(), &clock, outage.clone()).await;
-        let sink = Sink::new(Some(Arc::clone(&gateway)), history.clone());
+        let (history, store) = open(dir.path(), &clock, outage.clone()).await;
+        let sink = Sink::new(Arc::clone(&gateway), history.clone());
         let ticking = tokio::spawn(tick(clock.clone()));
         Self { gateway, clock, store, sink, outage, history, ticking, _dir: dir }
     }
@@ -276,8 +261,11 @@ impl World {
         assert_eq!(self.stored(channel).await, texts);
     }
 
+    /// Returns the texts that are stored of a channel, in order, with every further form.
     pub(crate) async fn stored(&self, channel: u64) -> Vec<String> {
-        stored(&self.history, channel).await
+        let chat = chat(&channel.to_string());
+        let page = self.history.page(&chat, &Position::Oldest, MAX_PAGE).await.unwrap();
+        page.records.iter().map(|record| record.message.plain_text()).collect()
     }
 
     pub(crate) async fn place(&self) -> RelayPlace {
@@ -323,7 +311,7 @@ impl Running {
 }
 
 /// Settings of a relay of the bot at `api_base`.
-pub(crate) fn config(api_base: &str) -> RelayConfig {
+fn config(api_base: &str) -> RelayConfig {
     RelayConfig {
         application_id: BOT_ID.into(),
         bot_id: BOT_ID.into(),
@@ -350,7 +338,7 @@ pub(crate) async fn pause(millis: u64) {
 }
 
 /// Lets a manual clock run 20 times as fast as the system's.
-pub(crate) async fn tick(clock: Clock) {
+async fn tick(clock: Clock) {
     loop {
         pause(5).await;
         clock.advance(Duration::from_millis(100));

@@ -8,7 +8,7 @@
 //! ```
 
 use pulldown_cmark::Alignment;
-use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
 
 /// Maximum width of a column. Wider cells are not padded and do not widen the other rows.
 const MAX_COLUMN: usize = 40;
@@ -64,7 +64,7 @@ impl Table {
         let mut widths = vec![1; columns];
         for row in &self.rows {
             for (column, cell) in row.iter().enumerate() {
-                widths[column] = widths[column].max(width(cell.trim()).min(MAX_COLUMN));
+                widths[column] = widths[column].max(cell.trim().width().min(MAX_COLUMN));
             }
         }
         let aligned = self.lines(&widths);
@@ -95,65 +95,11 @@ impl Table {
 }
 
 fn pad(cell: &str, to: usize, alignment: Alignment) -> String {
-    let missing = to.saturating_sub(width(cell));
+    let missing = to.saturating_sub(cell.width());
     let left = match alignment {
         Alignment::Right => missing,
         Alignment::Center => missing / 2,
         Alignment::None | Alignment::Left => 0,
     };
     format!("{}{cell}{}", " ".repeat(left), " ".repeat(missing - left))
-}
-
-/// Returns the number of columns that `text` takes in a monospace font: two for East Asian wide characters and emoji.
-pub(super) fn width(text: &str) -> usize {
-    text.graphemes(true)
-        .map(|cluster| {
-            let emoji = cluster.contains('\u{fe0f}');
-            let widest = cluster.chars().map(char_width).max().unwrap_or(0);
-            if emoji { 2 } else { widest }
-        })
-        .sum()
-}
-
-/// Ranges by Unicode's `EastAsianWidth.txt` (W and F) and `Emoji_Presentation`, rounded to whole blocks.
-fn char_width(c: char) -> usize {
-    match u32::from(c) {
-        // Combining marks, joiners, direction marks, variation selectors.
-        0..=0x1f | 0x300..=0x36f | 0x200b..=0x200f | 0x2060..=0x2064 | 0xfe00..=0xfe0f | 0xfeff => 0,
-        0x1100..=0x115f
-        | 0x231a..=0x231b
-        | 0x23e9..=0x23ec
-        | 0x25fd..=0x25fe
-        | 0x2614..=0x2615
-        | 0x2648..=0x2653
-        | 0x26aa..=0x26ab
-        | 0x26bd..=0x26be
-        | 0x26c4..=0x26c5
-        | 0x2705
-        | 0x270a..=0x270b
-        | 0x2728
-        | 0x274c
-        | 0x274e
-        | 0x2753..=0x2755
-        | 0x2757
-        | 0x2795..=0x2797
-        | 0x2b1b..=0x2b1c
-        | 0x2b50
-        | 0x2b55
-        | 0x2e80..=0x303e
-        | 0x3041..=0xa4cf
-        | 0xa960..=0xa97f
-        | 0xac00..=0xd7a3
-        | 0xf900..=0xfaff
-        | 0xfe30..=0xfe6f
-        | 0xff00..=0xff60
-        | 0xffe0..=0xffe6
-        | 0x1f300..=0x1f64f
-        | 0x1f680..=0x1f6ff
-        | 0x1f7e0..=0x1f7eb
-        | 0x1f900..=0x1f9ff
-        | 0x1fa70..=0x1faff
-        | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
 }

@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::table::width;
 use super::*;
 
 /// Returns the text with `⟨kind …⟩` around each entity, which is easier to read than offsets.
@@ -173,7 +172,10 @@ fn tables_are_aligned() {
         "t\n\n⟨pre: Fruit             | Count\n------------------+------\nApple             |     3\n苹果              |    12\nx (https://e.org) |     a⟩",
     );
     check("|a|b|\n|-|-|\n|1|2|3|4|\n\nend", "⟨pre: a | b\n--+---+----\n1 | 2 | 3|4⟩\n\nend");
-    assert_eq!(width("a你👩‍👩‍👧e\u{301}☑️"), 1 + 2 + 2 + 1 + 2);
+    check(
+        "|a|b|\n|-|-|\n|☑️e\u{301}|1|\n|你好x|2|\n\nend",
+        "⟨pre: a     | b\n------+--\n☑️e\u{301}   | 1\n你好x | 2⟩\n\nend",
+    );
 }
 
 #[test]
