@@ -274,7 +274,7 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
             match number % 4 {
                 _ if !breaks => Ok(NOTHING),
                 0 => Err(UpkeepError::Busy { until: Timestamp::MAX }),
-                1 => Err(UpkeepError::Model(annals_model::ModelError::Empty)),
+                1 => Err(UpkeepError::Compaction(annals_model::ModelError::Empty.into())),
                 2 => panic!("a poisoned chat"),
                 _ => std::future::pending().await,
             }

@@ -44,6 +44,29 @@ async fn without_a_summary_the_records_in_view_are_kept_and_no_others() {
     life.finish();
 }
 
+/// As on a laptop that is off for ten days, and starts without a network.
+#[tokio::test]
+async fn a_session_that_never_grows_stale_stays_until_it_can_be_summarised() {
+    let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;
+    for number in 0..3 {
+        life.say(number, &message_with(number)).await;
+    }
+    life.world.clock.advance(DAY * 10);
+    life.world.model().answer_by(|_| Some(String::new()));
+    assert_eq!(life.world.run_compactor().await.failed, 1);
+    assert_eq!(life.world.sweep().await, 0, "what the session shows is kept");
+    life.world.model().answer_by(|body| Some(say_what_is_noted(body)));
+    life.world.clock.advance(DAY);
+    assert_eq!(life.world.run_compactor().await.failed, 0);
+    assert_eq!(life.world.sweep().await, 6);
+    let text = whole(&life.say(3, &message_with(3)).await);
+    for number in 0..=3 {
+        assert!(text.contains(&fact(number)), "{:?} is not in:\n{text}", fact(number));
+    }
+    life.check_that_nothing_is_lost().await;
+    life.finish();
+}
+
 #[tokio::test]
 async fn a_session_that_never_grows_stale_is_seen_after_a_hundred_days() {
     let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;

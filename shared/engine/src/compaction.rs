@@ -112,22 +112,26 @@ impl Compaction {
                 return Ok(Some(Compacted { summary, counted: 0, context_from, leaves_more: true }));
             }
             let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| *last.key() == to);
-            if let Some(cut) = cut_at(&view, &to).filter(is_it) {
+            if cut_at(&view, &to).is_some_and(|cut| is_it(&cut)) {
                 lease.head.compacting = Some(to);
-                return self.carry_out(&lease, records, &view, &cut, &rules, focus).await.map(Some);
+            } else {
+                // A new Session has begun meanwhile, or the message was taken back: no cut ends there any more.
+                self.history.end_summary(&lease).await?;
             }
-            // A new Session has begun meanwhile, or the message was taken back: no cut ends there any more.
-            self.history.end_summary(&lease).await?;
         }
         if let Why::Room { budget } = why {
             // A context that is too long for an answer is too long for a summary.
             rules.source_tokens = rules.source_tokens.min(budget);
         }
         for _ in 0..MAX_HALVINGS {
-            let Some(cut) = cut(&view, why, &rules, now) else { return Ok(None) };
+            let cut = match &lease.head.compacting {
+                Some(to) => cut_at(&view, to),
+                None => cut(&view, why, &rules, now),
+            };
+            let Some(cut) = cut else { return Ok(None) };
             match self.carry_out(&lease, records, &view, &cut, &rules, focus).await {
-                Err(CompactionError::Model(ModelError::ContextTooLong)) if cut.counted.len() > 1 => {
-                    rules.source_tokens = view.tokens_of(cut.counted) / 2;
+                Err(CompactionError::Model(ModelError::ContextTooLong)) => {
+                    rules.source_tokens = view.tokens_of(cut.counted).min(rules.source_tokens) / 2;
                 }
                 carried_out => return carried_out.map(Some),
             }

@@ -13,7 +13,7 @@ use annals_core::context::view::SessionView;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_io::metrics::Metrics;
-use annals_model::{Model, ModelError};
+use annals_model::Model;
 use annals_store::history::turn::{Claim, Head, Lease};
 use annals_store::history::{Archived, ContextRead, History, HistoryError, Remaining, ToArchive};
 
@@ -66,8 +66,9 @@ pub enum UpkeepError {
     /// The history could not be read or written. [`HistoryError::LeaseLost`] if a run took the chat over.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// A session that is still live could not be summarised, and some of its records are past their dates.
     #[error(transparent)]
-    Model(#[from] ModelError),
+    Compaction(#[from] CompactionError),
     #[error(transparent)]
     Remember(#[from] RememberError),
 }
@@ -255,6 +256,12 @@ impl Upkeep {
                         %error, "failed to summarise a live session; its records stay in the table for longer"
                     );
                     compaction.keep(&records, before).await?;
+                    let (now, policy) = (self.history.clock().now(), self.view.policy(0));
+                    let view = SessionView::of(&records, now, &policy);
+                    if view.earlier_records().any(|record| record.has_lapsed(now)) {
+                        // These cannot be kept. Locally they stay until a visit succeeds.
+                        return Err(error.into());
+                    }
                     break;
                 }
             }

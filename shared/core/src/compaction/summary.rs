@@ -52,8 +52,8 @@ pub enum NoSummary {
     LongerThanSource { tokens: u32, source_tokens: u32 },
 }
 
-/// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. No text in it is longer
-/// than `source_tokens`. Times are told as `local_time`.
+/// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. If its messages have more
+/// than `source_tokens`, they are shortened to that. Times are told as `local_time`.
 pub fn prompt(
     cut: &Cut<'_, '_>,
     max_tokens: u32,
@@ -73,7 +73,9 @@ pub fn prompt(
         text.push_str(&markup::summary(&folded.message.plain_text()));
     }
     // With few exceptions, a character is at most one token.
-    let quoted = usize::try_from(source_tokens).unwrap_or(MAX_QUOTED).min(MAX_QUOTED);
+    let all = cut.counted.iter().fold(0, |sum: u32, message| sum.saturating_add(message.tokens()));
+    let share = if all > source_tokens { cut.counted.len() } else { 1 };
+    let quoted = (usize::try_from(source_tokens).unwrap_or(MAX_QUOTED) / share).min(MAX_QUOTED);
     let said = cut
         .counted
         .iter()
@@ -86,7 +88,8 @@ pub fn prompt(
 /// Checks `answer` as the summary of a source of `source_tokens`, and cuts it to `max_tokens`.
 pub fn accept(answer: &str, source_tokens: u32, max_tokens: u32) -> Result<String, NoSummary> {
     let answer = answer.trim();
-    if answer.is_empty() {
+    let summary = capped(answer, max_tokens);
+    if summary.is_empty() {
         return Err(NoSummary::Empty);
     }
     if is_refusal(answer) {
@@ -96,7 +99,7 @@ pub fn accept(answer: &str, source_tokens: u32, max_tokens: u32) -> Result<Strin
     if tokens > source_tokens {
         return Err(NoSummary::LongerThanSource { tokens, source_tokens });
     }
-    Ok(capped(answer, max_tokens).to_owned())
+    Ok(summary.to_owned())
 }
 
 /// Returns the replacement for a model's summary if the model is `echo`: the earlier summary, and the start of each

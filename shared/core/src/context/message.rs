@@ -86,9 +86,10 @@ impl Message<'_> {
         Some(if self.sender_tokens > 0 { sender } else { Sender { id: String::new(), ..sender } })
     }
 
-    /// Returns true if it has a tool call without a result, such as one that waits for an approval.
+    /// Returns true if it is a reply with a tool call without a result, such as one that waits for an approval. A call in a
+    /// person's own message gets none.
     pub fn is_open(&self) -> bool {
-        self.newest.record.message.has_open_call()
+        self.first.key.is_reply() && self.newest.record.message.has_open_call()
     }
 
     /// Returns true if it is a reply that continued after `summary` was made, so that the summary lacks its result.

@@ -197,8 +197,9 @@ fn a_pending_approval_prevents_cuts_after_it_until_its_patience_ends() {
     let at = |now| told(&records, Why::Asked, &RULES, now);
     assert_eq!(at(50), "u1 a1 u2 | a2 u3 a3 u4 a4 u9 a9");
     assert_eq!(at(51), "u1 a1 u2 a2 u3 a3 u4 a4 | u9 a9");
-    let first = [with_call(aside(1, 1), "approval-requested"), aside(2, 2), aside(3, 3), aside(4, 4)];
-    check(&first, Why::Asked, "nothing");
+    // Nobody makes a call that a person's message shows.
+    let first = [with_call(aside(1, 1), "input-available"), aside(2, 2), aside(3, 3), aside(4, 4)];
+    check(&first, Why::Asked, "u1 u2 | u3 u4");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::context::Policy;
 use crate::context::view::SessionView;
 use crate::message::{Part, Role};
 use crate::record::Record;
-use crate::testing::{hours, reply, sorted, summary, user};
+use crate::testing::{aside, hours, reply, sorted, summary, user};
 use crate::time_zone::TimeZone;
 
 fn at(minutes: i64) -> Timestamp {
@@ -20,6 +20,7 @@ fn an_answer_that_is_empty_a_refusal_or_longer_than_its_source_is_rejected() {
     assert_eq!(accept(" \n", 100, 50), Err(NoSummary::Empty));
     assert_eq!(accept("I'm sorry, but I can't help with that.", 100, 50), Err(NoSummary::Refusal));
     let long = "word ".repeat(100);
+    assert_eq!(accept(&long, 100, 0), Err(NoSummary::Empty));
     let refused = accept(&long, 20, 1000).unwrap_err();
     assert!(matches!(refused, NoSummary::LongerThanSource { source_tokens: 20, .. }), "{refused:?}");
     assert_eq!(accept(" Goal: tea. \n", 100, 50).as_deref(), Ok("Goal: tea."));
@@ -133,6 +134,22 @@ fn a_prompt_has_the_earlier_summary_but_not_the_messages_that_it_counts() {
     let earlier = "Summary of the conversation so far:\n<summary>\ns2\n</summary>\n<conversation>\n";
     assert!(text.starts_with(earlier), "{text}");
     assert!(text.contains(">u2</message>\n") && !text.contains("u1") && !text.contains("a1"), "{text}");
+}
+
+#[test]
+fn messages_that_must_be_counted_together_are_shortened_to_the_tokens_that_a_request_may_have() {
+    let mut talk: Vec<Record> = (0..10).map(|id| aside(0, id)).collect();
+    for record in &mut talk {
+        record.message = UiMessage::text("", Role::User, &format!("begin {}end", "middle ".repeat(200)));
+        record.tokens = tokens::of_message(&record.message);
+    }
+    let view = SessionView::of(&talk, hours(9), &POLICY);
+    let all = Cut { folded: None, counted: &view.earlier, leaves_more: false };
+    let said = |source_tokens| prompt(&all, 100, source_tokens, None, &utc()).text;
+    assert_eq!(said(3000).matches(&"middle ".repeat(200)).count(), 10, "all of it fits");
+    let (half, least) = (said(1500), said(750));
+    assert_eq!((half.matches("begin ").count(), half.matches("end").count()), (10, 10), "{half}");
+    assert!(tokens::of_text(&least) < tokens::of_text(&half) && half.len() < 10 * 500, "{half}");
 }
 
 #[test]
