@@ -325,6 +325,17 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
         "m1/reply@3 assistant revision: You said: Plant corn",
     ];
     assert_eq!(app.lines(ROOM).await[before..], forms);
+    // Once all forms have left the table, the same again is a repeat, and the same as an edit another try.
+    app.leave_the_table(ROOM).await;
+    let corn = [user("m1", "Plant corn")];
+    let requests = app.model().count();
+    assert_eq!(tell(&app, &submit(&corn)).await, told);
+    app.idle().await;
+    assert_eq!((app.model().count(), app.records(ROOM).await), (requests, Vec::new()));
+    assert_eq!(tell(&app, &edit("m1", &corn)).await, told);
+    assert_eq!(app.model().count(), requests + 1);
+    app.idle().await;
+    assert_eq!(app.lines(ROOM).await[before + forms.len()], "m1@4 user revision: Plant corn");
     app.finish().await;
 }
 

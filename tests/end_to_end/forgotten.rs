@@ -285,6 +285,22 @@ async fn a_message_that_meets_a_deletion_is_stored_whole_or_delivered_again() {
     assert_eq!(world.lines().await, [format!("2 user: {text}")]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_said_again_while_it_is_forgotten_does_not_come_back() {
+    let world = World::new().await;
+    world.say(1, 0, "hello").await;
+    let (first, again) = (world.records().await.remove(0), world.message(1, 60_000, "hello"));
+    let (faults, stall) = Faults::stalling(1);
+    let history = world.history_with(faults);
+    let under_way = tokio::spawn(async move { history.append_again(&again, &first, 1).await });
+    stall.reached();
+    forget_now(&world).await.unwrap();
+    stall.go_on();
+    let refused = under_way.await.unwrap();
+    assert!(matches!(refused, Err(HistoryError::ForgottenMeanwhile { .. })), "{refused:?}");
+    assert_eq!(left(&world).await, [""; 0]);
+}
+
 #[tokio::test]
 async fn a_confirmation_of_a_forgotten_command_is_not_stored() {
     let world = World::new().await;

@@ -424,7 +424,8 @@ async fn a_first_message_that_was_sent_again_is_imported_at_its_later_place() {
     from.append(&said.of_kind(Kind::Boundary)).await;
     from.append(&opening).await;
     let again = from.message(1, 60_000, "a night at sea");
-    from.history.append_again(&again, &opening.key(), 1).await.unwrap();
+    let first = from.records().await.into_iter().find(|record| record.key == opening.key()).unwrap();
+    from.history.append_again(&again, &first, 1).await.unwrap();
 
     let exported = listed(&from.history, &from.chat.to_string()).await;
     imported(&to.history, &jsonl(&exported), &options(None)).await;

@@ -12,7 +12,7 @@ use annals_core::sort_key::Timestamp;
 use annals_local::stores::{BUCKET, TABLE};
 use annals_store::history::due::shard_of;
 use annals_store::history::turn::{Claim, OpenTurn};
-use annals_store::history::{Consumed, History, Outcome};
+use annals_store::history::{Consumed, History, Outcome, Retention};
 use aws_sdk_dynamodb::config::Config;
 use aws_sdk_dynamodb::config::retry::{ClassifyRetry, RetryAction, RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -202,6 +202,19 @@ async fn a_message_that_is_kept_keeps_its_reply() {
     let first = world.records().await.remove(0);
     let before = first.sent_at.plus(A_LIFE).as_millis() / 1000;
     assert!(first.expires_at.unwrap() > before, "the expiry of the first message was not moved on");
+}
+
+#[tokio::test]
+async fn later_forms_stay_as_long_as_their_message_if_the_retention_is_shortened() {
+    let world = World::new().await;
+    world.say(1, 0, "a secret").await;
+    let first = world.records().await.remove(0);
+    let shorter = Retention { archive_grace: Duration::from_hours(1), ..world.retention() };
+    let shorter = world.history_for(shorter);
+    shorter.append(&world.message(1, 0, "nothing")).await.unwrap();
+    shorter.append_again(&world.message(1, 1000, "nothing at all"), &first, 2).await.unwrap();
+    let dates: Vec<_> = world.records().await.iter().map(|record| record.expires_at).collect();
+    assert_eq!(dates, [first.expires_at; 3]);
 }
 
 #[tokio::test]

@@ -149,7 +149,11 @@ impl World {
 
     /// Returns the history of another process, whose records never expire.
     pub(crate) fn keeping_history(&self) -> History {
-        let retention = Retention { archive: false, ..self.retention() };
+        self.history_for(Retention { archive: false, ..self.retention() })
+    }
+
+    /// Returns the history of another process, whose records expire as `retention` says.
+    pub(crate) fn history_for(&self, retention: Retention) -> History {
         process(&self.stores, Faults::default(), retention, &self.clock)
     }
 

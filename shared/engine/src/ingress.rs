@@ -218,11 +218,19 @@ impl Ingress {
     pub async fn receive_again(
         &self,
         draft: &Draft,
-        replaces: &SortKey,
+        first: &Record,
         revision: u32,
     ) -> Result<Appended, IngressError> {
-        let appended = self.history.append_again(draft, replaces, revision).await?;
+        let appended = self.history.append_again(draft, first, revision).await?;
         self.metrics.count(Metric::Revisions, draft.channel);
+        self.enqueue(draft, &appended, None).await?;
+        Ok(appended)
+    }
+
+    /// Queues the turn of a message that is stored at `base`, since its first request may have ended before that.
+    pub async fn receive_stored(&self, draft: &Draft, base: SortKey) -> Result<Appended, IngressError> {
+        let appended = Appended { base, outcome: Outcome::Duplicate };
+        self.metrics.count(Metric::Duplicates, draft.channel);
         self.enqueue(draft, &appended, None).await?;
         Ok(appended)
     }

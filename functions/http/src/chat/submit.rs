@@ -1,5 +1,7 @@
 //! Submits a request of `useChat`: appends and queues.
 
+use std::time::Duration;
+
 use annals_channel::webhook::Effect;
 use annals_core::approval::{RESPONDED, Verdict};
 use annals_core::chat_key::ChatKey;
@@ -23,6 +25,9 @@ use crate::follow::Awaited;
 use crate::messages::append;
 use crate::request::{bad_message_id, command, draft};
 use crate::state::Http;
+
+/// Time within which two requests of one edit come, by the clocks of two processes.
+const AT_ONCE: Duration = Duration::from_mins(1);
 
 /// Maximum number of records after an earlier message among which its forms are looked for.
 const MOST_BEHIND: usize = 10_000;
@@ -194,9 +199,13 @@ impl Request<'_> {
                 }
                 let is_same = newest.message.parts == message.parts;
                 // Another request of this edit, since the context was read.
-                let came_since = self.read.records.last().is_none_or(|last| last.key < newest.key);
+                let came_since = match self.read.records.last() {
+                    Some(last) => last.key < newest.key,
+                    None => newest.sent_at.plus(AT_ONCE) > self.now,
+                };
                 if is_same && (!is_edit || came_since || is_last(&self.read.context.messages, &id)) {
-                    return self.repeat(draft, newest).await;
+                    let appended = ingress.receive_stored(&draft, newest.key.base()).await?;
+                    return Ok(Submitted::of(appended, draft));
                 }
                 return self.append_again(Draft { ts: self.now, ..draft }, &stored).await;
             }
@@ -277,20 +286,9 @@ impl Request<'_> {
     /// Appends the next form of a message.
     async fn append_again(&self, draft: Draft, stored: &StoredMessage) -> Result<Submitted, Failure> {
         let revision = stored.next_revision(&draft.message_id);
-        let appended = self.ingress().receive_again(&draft, &stored.base, revision).await?;
-        Ok(Submitted::of(appended, draft))
-    }
-
-    /// Queues the turn of an unchanged message again, since the first request may have ended before that.
-    async fn repeat(&self, draft: Draft, newest: &Record) -> Result<Submitted, Failure> {
-        let ingress = self.ingress();
-        let appended = match newest.replaces_from() {
-            Some(from) => {
-                let draft = Draft { ts: newest.ts, ..draft.clone() };
-                ingress.receive_again(&draft, &from, newest.revision()).await?
-            }
-            None => ingress.receive(&draft).await?,
-        };
+        let first = stored.records.iter().find(|record| record.key == stored.base);
+        let first = first.ok_or_else(unknown_message)?;
+        let appended = self.ingress().receive_again(&draft, first, revision).await?;
         Ok(Submitted::of(appended, draft))
     }
 
@@ -305,7 +303,7 @@ impl Request<'_> {
 }
 
 /// Distance of a message from one of the same time that it follows.
-const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Adds the metadata that `message` has of its client, and its time zone.
 fn add_metadata(draft: &mut Draft, message: &UiMessage) {

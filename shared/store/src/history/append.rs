@@ -21,7 +21,7 @@ use super::form::{Form, is_later_form, next_form};
 use super::item;
 use super::table::{Anchor, Anchored, Update, Written, item_at, number};
 use super::turn::{Held, Holder};
-use super::{HEAD, History, HistoryError, MAX_INLINE_BYTES, partition};
+use super::{HEAD, History, HistoryError, MAX_INLINE_BYTES, later_expiry, partition};
 
 /// Maximum number of attempts at one append while other processes change the same message.
 const MAX_ATTEMPTS: u32 = 32;
@@ -54,6 +54,8 @@ pub(super) struct Existing {
     user_id: Option<String>,
     /// Number of later forms that its record counts; `None` if that has left the table.
     revisions: Option<u32>,
+    /// Time at which that may leave the table. Later forms stay as long: without them it would be read as it first was.
+    expires_at: Option<i64>,
     /// The item that later forms depend on: the record, or if it has left the table, the pointer to its segment.
     anchor: Anchor,
 }
@@ -138,6 +140,7 @@ impl History {
                 kind: Some(record.kind()),
                 user_id: Some(record.user_id.clone()),
                 revisions: None,
+                expires_at: record.expires_at,
                 anchor: Anchor::at(pointer),
             },
             (item, ..) => {
@@ -153,6 +156,7 @@ impl History {
                     kind: item::text(&item, "kind").and_then(|kind| kind.parse().ok()),
                     user_id: item::text(&item, "userId").map(str::to_owned),
                     revisions: Some(item::count(&item, "revisions").unwrap_or(0)),
+                    expires_at: item::integer(&item, "expiresAt"),
                     anchor,
                 }
             }
@@ -180,7 +184,8 @@ impl History {
         while !is_stored(&forms)
             && let Some(next) = next_form(&forms, draft.form_ts, digests)
         {
-            let revision = self.record_of(draft, base.revision(next), next);
+            let mut revision = self.record_of(draft, base.revision(next), next);
+            revision.expires_at = later_expiry(revision.expires_at, existing.expires_at);
             let anchored = self.put_anchored(&revision, existing.anchor_of(next)).await?;
             if let Anchored::Taken(_) = anchored {
                 // Another writer took that number, or a version before 0.2 did not count it.
@@ -212,21 +217,25 @@ impl History {
     }
 
     /// Appends a message once more, as its `revision`th form at a time of its own: an edit, or another try. The
-    /// messages from `replaces` on, up to it, leave the context. One put; one place takes one.
+    /// messages from `first` on, its first form, leave the context up to it. One transaction, so that no form remains of a
+    /// message that was forgotten meanwhile.
     pub async fn append_again(
         &self,
         draft: &Draft,
-        replaces: &SortKey,
+        first: &Record,
         revision: u32,
     ) -> Result<Appended, HistoryError> {
         let base = draft.key().base();
         let mut record = self.record_of(draft, base.clone(), revision);
-        record.message.metadata.set_replaces_from(replaces);
-        let outcome = match self.put(&record).await? {
-            Written::Done(_) => Outcome::Revision(revision),
-            Written::Refused(_) => Outcome::Duplicate,
-        };
-        Ok(Appended { base, outcome })
+        record.message.metadata.set_replaces_from(&first.key);
+        record.expires_at = later_expiry(record.expires_at, first.expires_at);
+        let pointer = self.archived_if_left(&draft.chat, &first.key).await?.pointer;
+        let anchor = Anchor::at(pointer.unwrap_or_else(|| first.key.to_string()));
+        match self.put_anchored(&record, anchor).await? {
+            Anchored::Done => Ok(Appended { base, outcome: Outcome::Revision(revision) }),
+            Anchored::Taken(_) => Ok(Appended { base, outcome: Outcome::Duplicate }),
+            Anchored::Gone => Err(HistoryError::ForgottenMeanwhile { key: base }),
+        }
     }
 
     /// Appends a record of which there is one form. Returns the record at its key, and true if this append stored it. One
