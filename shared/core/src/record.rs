@@ -425,3 +425,6 @@ pub(crate) fn person_of_sender(
         (None, None) => user_id.to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests;
