@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ use crate::outbox::FileOutbox;
 use crate::queue::{Failed, LocalQueue, Ready};
 use crate::server::{self, HEADER_TIMEOUT};
 use crate::status::Status;
-use crate::stores::{DataLock, Stores, lock};
+use crate::stores::{DataLock, Stores, files, lock};
 use crate::terminal::endpoint;
 use crate::upkeep::{keep_schedules, keep_up};
 
@@ -185,7 +186,7 @@ impl Program {
         };
         let documents = (config.agent.memory, config.profiles);
         let http = annals_http::router(Http {
-            after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone())),
+            after_forgetting: Some(after_forgetting(stores.clone(), outbox.clone(), config.data_dir.clone())),
             ..Http::new(http, ingress, web, config.agent.view, documents)
         });
         let mut router = channels.merge(http).layer(middleware::from_fn(to_the_end));
@@ -278,6 +279,8 @@ impl Program {
             () = async { drop(stopped.await); clock.sleep(SHUTDOWN_GRACE).await } => {}
         }
         turns.abort();
+        // A terminal may open the directory again, which releases the chats of runs that have ended.
+        drop(turns.await);
         upkeep.abort();
         schedules.abort();
         for task in [terminal, gateway, relay].into_iter().flatten() {
@@ -303,13 +306,20 @@ async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
 }
 
 /// Returns a function that removes the data of a forgotten chat outside the tables and the bucket: its replies in the
-/// outbox, and the deleted text in the database file.
-fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>) -> AfterForgetting {
+/// outbox, for a direct chat what was typed into `annals chat` in `data_dir`, and the deleted text in the database file.
+fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>, data_dir: PathBuf) -> AfterForgetting {
     Arc::new(move |names: Vec<ChatKey>| {
-        let (stores, outbox) = (stores.clone(), outbox.clone());
+        let (stores, outbox, typed) =
+            (stores.clone(), outbox.clone(), data_dir.join(files::TERMINAL_HISTORY));
         Box::pin(async move {
             let removed = async {
                 outbox.forget(&names)?;
+                if names.iter().any(|name| name.person().is_some())
+                    && let Err(error) = std::fs::remove_file(&typed)
+                    && error.kind() != ErrorKind::NotFound
+                {
+                    return Err(error).with_context(|| format!("failed to delete {}", typed.display()));
+                }
                 stores.purge().await
             };
             removed.await.map_err(|error| format!("{error:#}"))

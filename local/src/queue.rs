@@ -21,6 +21,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
 use futures::future::BoxFuture;
 use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use crate::errors::aws_message;
@@ -118,10 +119,13 @@ impl LocalQueue {
     /// Runs turns with `agent` until the process ends.
     pub async fn run(self, agent: Agent, Ready(mut ready): Ready) {
         let runs = Arc::new(Semaphore::new(MAX_RUNS));
+        // Ends its tasks when it is dropped.
+        let mut chats = JoinSet::new();
         while let Some(chat) = ready.recv().await {
+            while chats.try_join_next().is_some() {}
             let (queue, agent, runs) = (self.clone(), agent.clone(), Arc::clone(&runs));
             let span = telemetry::of_chat(&chat);
-            tokio::spawn(async move { queue.work_on(&chat, &agent, &runs).await }.instrument(span));
+            chats.spawn(async move { queue.work_on(&chat, &agent, &runs).await }.instrument(span));
         }
     }
 
@@ -143,11 +147,12 @@ impl LocalQueue {
             agent.settle(batch.iter().filter_map(|entry| entry.turn.at).max()).await;
             let Ok(permit) = runs.acquire().await else { return };
             // On a task, so that a panic fails this turn only.
-            let run = tokio::spawn({
+            let mut run = JoinSet::new();
+            run.spawn({
                 let (agent, chat) = (agent.clone(), chat.clone());
                 async move { agent.run_all(&chat, &named).await }.in_current_span()
             });
-            let run = run.await;
+            let Some(run) = run.join_next().await else { return };
             // A chat that waits for a retry does not block others.
             drop(permit);
             let (error, pause, may_be_held) = match run {

@@ -52,6 +52,17 @@ impl Folder {
         }
     }
 
+    /// Writes an object that was put, and its name, to the disk: after a power cut, a record must not refer to an empty file.
+    fn sync(&self, bucket: &str, key: &str) -> std::io::Result<()> {
+        let object = self.root.join(bucket).join(key);
+        std::fs::File::open(&object)?.sync_all()?;
+        // Only Unix opens folders.
+        if let Some(Ok(folder)) = object.parent().map(std::fs::File::open) {
+            folder.sync_all()?;
+        }
+        Ok(())
+    }
+
     /// Returns the S3 service for callers that sign with `auth`; `None` is this process itself, whose signature is not checked.
     pub fn service(&self, auth: Option<SimpleAuth>) -> anyhow::Result<S3> {
         let files = s3s_fs::FileSystem::new(&self.root).map_err(|error| {
@@ -76,7 +87,7 @@ impl S3 {
     /// Answers one request.
     pub async fn answer(&self, request: Request) -> Response {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let deleted = (*request.method() == Method::DELETE).then(|| request.uri().path().to_owned());
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let request = request.map(s3s::Body::http_body_unsync);
         let answered = if is_read {
             let _reader = self.folder.lock.read().await;
@@ -84,12 +95,18 @@ impl S3 {
         } else {
             let _writer = self.folder.lock.write().await;
             let answered = self.service.call(request).await;
-            if let (Some(path), Ok(response)) = (deleted, &answered)
-                && response.status().is_success()
+            if answered.as_ref().is_ok_and(|response| response.status().is_success())
                 && let Ok(path) = percent_decode_str(&path).decode_utf8()
                 && let Some((bucket, key)) = path.trim_start_matches('/').split_once('/')
             {
-                self.folder.clean_up(bucket, key);
+                if method == Method::DELETE {
+                    self.folder.clean_up(bucket, key);
+                } else if method == Method::PUT
+                    && let Err(error) = self.folder.sync(bucket, key)
+                {
+                    tracing::error!(%error, key, "failed to write an object to the disk");
+                    return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+                }
             }
             answered
         };

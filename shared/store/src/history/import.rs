@@ -177,7 +177,7 @@ impl History {
 
     /// Sets the start of the context of `chat` to `from`, if it has none, or one that is later than `first`, the first
     /// message that was imported before it. So the next turn neither reads years, nor misses messages of its Session.
-    /// `None` if a run has the chat, which finds the start itself. At most two writes.
+    /// `None` if a run has the chat, which finds the start itself. At most three writes.
     pub async fn read_from(
         &self,
         chat: &ChatKey,
@@ -194,7 +194,12 @@ impl History {
         }
         let Claim::Claimed(lease) = self.claim_for_upkeep(chat, LEASE).await? else { return Ok(None) };
         let is_as_seen = lease.head.context_from == known;
-        match self.finish_upkeep(&lease, None, Some(from).filter(|_| is_as_seen), None).await {
+        let moved = if is_as_seen { self.reach_back(&lease, from).await } else { Ok(()) };
+        let ended = match moved {
+            Ok(()) => self.release(&lease).await,
+            failed => failed,
+        };
+        match ended {
             Err(HistoryError::LeaseLost) => Ok(None),
             ended => ended.map(Some),
         }
