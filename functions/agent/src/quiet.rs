@@ -12,7 +12,7 @@ use crate::agent::Agent;
 
 /// Quiet time after the last item of an album before it is answered.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
-/// Maximum wait for a burst from its first message on, in quiet times.
+/// Maximum wait for a burst or an album from its first message on, in quiet times.
 const MAX_QUIETS: u32 = 5;
 
 impl Agent {
@@ -38,8 +38,10 @@ pub(crate) fn pause_for_more(
 ) -> Option<Duration> {
     let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
     let waiting = || records.iter().filter(|record| unanswered.contains(&record.key.base()));
-    let album = waiting().filter(|record| record.album().is_some()).map(|record| record.sent_at).max();
-    let album_until = album.map(|newest| newest.plus(ALBUM_QUIET));
+    let album = || waiting().filter(|record| record.album().is_some()).map(|record| record.sent_at);
+    let album_until = album().max().zip(album().min());
+    let album_until =
+        album_until.map(|(newest, first)| newest.plus(ALBUM_QUIET).min(first.plus(ALBUM_QUIET * MAX_QUIETS)));
     let burst = waiting().filter(|record| record.role() == Role::User);
     let until = album_until.max(burst_until(quiet, records, burst))?;
     (until > now).then(|| until.since(now))

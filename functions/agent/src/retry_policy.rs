@@ -189,7 +189,7 @@ impl Asking {
         if !is_final && !is_hopeless && self.tries < TRIES && pause < self.deadline().since(now) {
             return Decision::Again(pause);
         }
-        if self.fallback_at.take().is_some() {
+        if now < self.until && self.fallback_at.take().is_some() {
             (self.tries, self.may_recover) = (0, !is_hopeless);
             return Decision::AskFallback;
         }
@@ -254,6 +254,9 @@ mod tests {
         let fallback = [(GONE, again(0.5)), (GONE, again(1.0)), (GONE, AskFallback), (GONE, again(0.5))];
         check(asking(1, true), &fallback);
         check(asking(1, true), &[(BAD, AskFallback), (BAD, again(0.5))]);
+        // No time is left, so that nothing is asked any more.
+        assert_eq!(asking(1, true).failed(Some(&GONE), NOW.plus(MODEL_TIME)), HandBack);
+        assert_eq!(asking(3, true).failed(Some(&GONE), NOW.plus(MODEL_TIME)), GiveUp);
     }
 
     #[test]

@@ -108,6 +108,7 @@ impl<'a> Toolbox<'a> {
                 history.clone(),
                 chat.clone(),
                 asked.clone(),
+                turn.turn.covers.first().unwrap_or(&asked.key).reply(),
                 offered.time_zone(agent.view.time_zone),
             ),
             sending: agent.outgoing.as_ref().map(|ingress| Sending::new(ingress, &offered.targets, turn)),

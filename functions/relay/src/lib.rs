@@ -11,12 +11,12 @@ use annals_channel::channel::ChannelDefinition;
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::webhook::ReadError;
 use annals_channel_discord::channel::Discord;
-use annals_channel_discord::client::{CallError, Client};
+use annals_channel_discord::client::Client;
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
 use annals_core::settings::ConfigError;
 use annals_engine::delivery::Deliverer;
-use annals_engine::ingress::Ingress;
+use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::receiving::{ReceiveError, Receiver};
 use annals_io::clock::Clock;
 use annals_relay::host::PAGE;
@@ -68,6 +68,11 @@ impl Host for DiscordHost {
         match self.receiver.receive(dispatch).instrument(span).await {
             // Dispatches come in order, so a message that is not stored yet is not on its way either.
             Ok(_) | Err(ReceiveError::EarlyWithdrawal) => Ok(()),
+            // The command was carried out. Messages of other chats must not wait for what the bot may say in this one.
+            Err(ReceiveError::Ingress(error @ IngressError::Confirmation(_))) => {
+                tracing::warn!(%error, "failed to deliver the confirmation of a command; it is given up");
+                Ok(())
+            }
             Err(error @ ReceiveError::Read(ReadError::NotAnEvent)) => Err(HostError::Refused(error.into())),
             Err(error) => Err(HostError::Failed(error.into())),
         }
@@ -75,8 +80,6 @@ impl Host for DiscordHost {
 
     async fn messages_after(&self, channel_id: &str, after: u64) -> Result<Vec<Value>, HostError> {
         self.client.messages_after(channel_id, after, PAGE).await.map_err(|error| match error {
-            // The gateway ends the relay for such a token.
-            CallError::Refused { status: 401, .. } => HostError::Failed(error.into()),
             error if error.is_permanent() => HostError::Refused(error.into()),
             error => HostError::Failed(error.into()),
         })

@@ -107,6 +107,11 @@ impl DiscordApi {
         self.store().expelled.insert(channel_id.to_owned());
     }
 
+    /// The bot may not read this channel's history, so that it cannot reply to a message: 160002.
+    pub fn hide_history(&self, channel_id: &str) {
+        self.store().without_history.insert(channel_id.to_owned());
+    }
+
     /// The bot may write to this channel again.
     pub fn admit(&self, channel_id: &str) {
         self.store().expelled.remove(channel_id);

@@ -32,10 +32,17 @@ pub(crate) struct Schedules {
 }
 
 impl Schedules {
-    /// Returns the schedules of `chat` for a turn whose newest message is `asked`, of a sender in `time_zone`.
-    pub(crate) fn new(history: History, chat: ChatKey, asked: Record, time_zone: TimeZone) -> Self {
+    /// Returns the schedules of `chat` for a turn whose newest message is `asked`, of a sender in `time_zone`. `reply` is the
+    /// same if the turn is repeated with messages that have come since.
+    pub(crate) fn new(
+        history: History,
+        chat: ChatKey,
+        asked: Record,
+        reply: SortKey,
+        time_zone: TimeZone,
+    ) -> Self {
         let now = history.clock().now();
-        Self { history, chat, reply: asked.key.base().reply(), asked, time_zone, now }
+        Self { history, chat, reply, asked, time_zone, now }
     }
 
     /// Carries out a call, the `nth` of its tool in the reply. A list has the schedules that were created after `since`, or for

@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::about::ABOUT;
 use crate::bot::Bot;
 use crate::buttons::{Incoming, Pressed};
-use crate::client::Client;
+use crate::client::{CallError, Client};
 use crate::deferral::Interaction;
 use crate::parse::{is_webhook_event, parse};
 use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
@@ -79,7 +79,7 @@ impl DiscordWebhook {
                 drop(types);
                 Ok(message::with_type(event, channel.kind))
             }
-            Err(error) if error.is_permanent() => {
+            Err(error) if is_refused(&error) => {
                 tracing::warn!(%error, "failed to get the type of a channel; it counts as no thread");
                 Ok(event)
             }
@@ -91,12 +91,17 @@ impl DiscordWebhook {
     async fn direct(&self, channel_id: &str) -> Result<Option<ChatKey>, ReadError> {
         let Some(client) = self.bot_client() else { return Ok(None) };
         let channel = match client.channel(channel_id).await {
-            Err(error) if error.is_permanent() => return Ok(None),
+            Err(error) if is_refused(&error) => return Ok(None),
             channel => channel.map_err(|error| ReadError::Platform(error.to_string()))?,
         };
         let chat = channel.recipient().map(|user_id| ChatKey::direct(&self.settings.agent_id, user_id));
         chat.transpose().map_err(|error| ReadError::Settings(error.to_string()))
     }
+}
+
+/// Returns true if Discord does not tell it to this bot. A command is answered without the bot's token.
+fn is_refused(error: &CallError) -> bool {
+    error.is_permanent() || matches!(error, CallError::Token { .. })
 }
 
 impl Webhook for DiscordWebhook {

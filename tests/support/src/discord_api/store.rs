@@ -93,6 +93,7 @@ pub(super) struct Store {
     pub(super) flags: u64,
     pub(super) interactions: HashMap<String, Interaction>,
     pub(super) expelled: HashSet<String>,
+    pub(super) without_history: HashSet<String>,
     pub(super) refuses_token: bool,
     pub(super) rate_limit: (usize, f64),
     pub(super) fail: (usize, u16),
@@ -259,6 +260,9 @@ impl Store {
     fn create(&mut self, channel_id: &str, body: &Value, file: Option<String>) -> Answer {
         if self.expelled.contains(channel_id) {
             return error(403, 50_001, "Missing Access");
+        }
+        if self.without_history.contains(channel_id) && body["message_reference"].is_object() {
+            return error(403, 160_002, "Cannot reply without permission to read message history");
         }
         let nonce = body["nonce"].as_str().map(str::to_owned);
         if nonce.as_ref().is_some_and(|nonce| nonce.len() > 25) {

@@ -14,6 +14,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 ///
 /// Source: <https://discord.com/developers/docs/topics/opcodes-and-status-codes#json>.
 const ENDED: [i64; 4] = [10_015, 10_062, 50_027, 40_094];
+/// Code of a reply in a channel of which the bot may not read the history.
+pub(super) const NO_HISTORY: i64 = 160_002;
 /// Code of an answer that somebody deleted.
 const UNKNOWN_MESSAGE: i64 = 10_008;
 
@@ -41,18 +43,23 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, is_of_bot: bool) -> Res
             answer.limited(Some(wait))
         }
         status @ 500.. => answer.failed(format!("HTTP status {status}")),
-        403 if is_of_bot || !ENDED.contains(&code) => {
+        403 if code != NO_HISTORY && (is_of_bot || !ENDED.contains(&code)) => {
             let reason =
                 format!("Discord does not let the bot do this in the channel: {description} ({code})");
             CallError::Blocked { reason }
         }
+        401 if is_of_bot => token_refused(answer.method, &format!("{description} ({code})")),
         status => {
-            let hint = if is_of_bot && status == 401 { "; check DISCORD_BOT_TOKEN" } else { "" };
-            let method = answer.method;
-            let reason = format!("Discord refused {method} with {status}: {description} ({code}){hint}");
+            let reason = format!("Discord refused {} with {status}: {description} ({code})", answer.method);
             CallError::Refused { status, code, reason }
         }
     })
+}
+
+/// Returns the error of a request that was made with a bot's token that Discord refuses.
+pub(super) fn token_refused(method: &str, why: &str) -> CallError {
+    let reason = format!("Discord refused {method} with 401: {why}; check DISCORD_BOT_TOKEN");
+    CallError::Token { code: 0, reason }
 }
 
 /// Returns true if the first answer to an interaction was deleted.

@@ -8,6 +8,7 @@ use annals_channel::client::Api;
 use annals_core::sort_key::Timestamp;
 
 use super::CallError;
+use super::answer::token_refused;
 
 /// Time over which Discord counts.
 const WINDOW: Duration = Duration::from_mins(10);
@@ -36,11 +37,7 @@ impl Invalid {
         let now = api.clock.now();
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if is_of_bot && counted.unauthorized.is_some_and(|at| now.since(at) < WINDOW) {
-            let reason = format!(
-                "Discord refused {method} with 401: the bot's token was refused in the last ten minutes (0); check \
-                 DISCORD_BOT_TOKEN"
-            );
-            return Err(CallError::Refused { status: 401, code: 0, reason });
+            return Err(token_refused(method, "the bot's token was refused in the last ten minutes"));
         }
         while counted.times.front().is_some_and(|at| now.since(*at) >= WINDOW) {
             counted.times.pop_front();
@@ -102,7 +99,7 @@ mod tests {
         );
         invalid.count(401, true, at(1).clock.now());
         let refused = invalid.check("send", true, &at(2)).unwrap_err();
-        assert!(matches!(refused, CallError::Refused { status: 401, .. }) && refused.is_permanent());
+        assert!(matches!(refused, CallError::Token { .. }), "{refused:?}");
         assert!(invalid.check("follow up", false, &at(2)).is_ok());
         assert!(invalid.check("send", true, &at(601)).is_ok());
     }

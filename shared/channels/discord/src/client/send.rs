@@ -5,10 +5,13 @@ use aws_lc_rs::digest::{SHA256, digest};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::answer::{is_deleted, is_ended};
+use super::answer::{NO_HISTORY, is_deleted, is_ended};
 use super::{Call, CallError, Client};
 use crate::address::Address;
 use crate::render::{no_mentions, without_previews};
+
+/// The field with the message that a message replies to.
+const REFERENCE: &str = "message_reference";
 
 /// A message of a reply.
 #[derive(Clone, Copy, Debug)]
@@ -108,19 +111,26 @@ impl Client {
         body["nonce"] = message.nonce.into();
         body["enforce_nonce"] = true.into();
         if let Some(id) = address.message_id.as_deref().filter(|_| message.is_first) {
-            body["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
+            body[REFERENCE] = json!({"message_id": id, "fail_if_not_exists": false});
         }
-        let call = Call {
-            name: "create message",
-            method: Method::POST,
-            url: self.api.url(&["channels", &address.channel_id, "messages"]),
-            body: Some(&body),
-            file: message.file,
-            is_of_bot: true,
-            // By its nonce.
-            is_repeatable: true,
-        };
-        self.send(&call, budget).await
+        loop {
+            let call = Call {
+                name: "create message",
+                method: Method::POST,
+                url: self.api.url(&["channels", &address.channel_id, "messages"]),
+                body: Some(&body),
+                file: message.file,
+                is_of_bot: true,
+                // By its nonce.
+                is_repeatable: true,
+            };
+            match self.send(&call, budget).await {
+                Err(CallError::Refused { code: NO_HISTORY, .. }) if body.get(REFERENCE).is_some() => {
+                    body[REFERENCE].take();
+                }
+                sent => return sent,
+            }
+        }
     }
 
     async fn send(&self, call: &Call<'_>, budget: &mut WaitBudget) -> Result<(), CallError> {

@@ -150,9 +150,19 @@ async fn a_refused_token_is_used_once() {
     api.refuse_token();
     for _ in 0..3 {
         let error = client.send_message(&channel(), message("a", "a", true)).await.unwrap_err();
-        assert!(error.is_permanent() && error.to_string().contains("check DISCORD_BOT_TOKEN"), "{error}");
+        assert!(!error.is_permanent() && error.to_string().contains("check DISCORD_BOT_TOKEN"), "{error}");
     }
     assert_eq!(api.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_reply_is_sent_without_its_reference_where_the_bot_may_not_read_the_history() {
+    let (api, client, _) = start().await;
+    api.hide_history("645");
+    client.send_message(&channel(), message("a", "a", true)).await.unwrap();
+    let sent = api.sent();
+    assert_eq!((sent.len(), sent[0].content.as_str(), &sent[0].refers_to), (1, "a", &None));
+    assert_eq!(api.calls().len(), 2);
 }
 
 #[tokio::test]

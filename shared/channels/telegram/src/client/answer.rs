@@ -51,8 +51,16 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, token: &str) -> Result<
             answer.limited(Some(wait))
         }
         (500.., _) => answer.failed(format!("HTTP status {status}")),
+        // The token is being changed, or is wrong until somebody corrects it.
+        (401, _) => {
+            let reason = format!(
+                "Telegram refused {} with 401: {description} (check TELEGRAM_BOT_TOKEN)",
+                answer.method
+            );
+            CallError::Token { code: 0, reason }
+        }
         _ => {
-            let hint = if matches!(status, 401 | 404) { " (check TELEGRAM_BOT_TOKEN)" } else { "" };
+            let hint = if status == 404 { " (check TELEGRAM_BOT_TOKEN)" } else { "" };
             let reason = format!("Telegram refused {} with {status}: {description}{hint}", answer.method);
             CallError::Refused { status, code: 0, reason }
         }
