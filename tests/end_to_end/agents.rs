@@ -2,7 +2,11 @@
 
 use std::process::Command;
 
+use annals_core::agents::Agents;
+use annals_core::sort_key::Timestamp;
+use annals_engine::erasing::Person;
 use annals_local::stores::TABLE;
+use annals_store::people::People;
 use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::mcp_server::{McpServer, TOKEN};
 use reqwest::{Method, StatusCode};
@@ -293,6 +297,25 @@ async fn a_person_is_linked_forgotten_and_exported_with_every_agent() {
         let is_head = item["pk"].as_s().unwrap().starts_with("agent:");
         assert!(is_head || (!text.contains("user:ada") && !text.contains("telegram-42")), "{text}");
     }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_is_forgotten_with_the_memory_of_an_agent_that_no_rule_names_any_more() {
+    let folder = folder(&[("support/Agent.md", "You answer questions about orders.")]);
+    let builder = TestApp::builder().telegram().model().set("DM_SCOPE", "user");
+    let app = with(builder, &folder, &json!([{"agent": "support", "channel": "telegram"}])).start().await;
+    app.model().answer_tools(&[("memory_save", json!({"text": "Has a cat called Kettle.", "type": "fact"}))]);
+    app.handle(private(42, 1, "My cat is called Kettle")).await;
+    let history = app.open_history();
+    let erasing = async {
+        let person = Person::of(&People::beside(&history), "telegram-42").await.unwrap();
+        person.erase(&history, &Agents::only("annals".into()), Timestamp::MAX, &mut Vec::new()).await
+    };
+    let removed = app.as_time_passes(Box::pin(erasing)).await.unwrap();
+    assert_eq!((removed.chats, removed.memories), (1, 1));
+    let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
+    assert!(!format!("{items:?}").contains("Kettle"), "{items:?}");
     app.finish().await;
 }
 

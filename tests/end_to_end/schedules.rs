@@ -296,6 +296,31 @@ async fn the_agent_sets_lists_and_cancels_by_its_tools() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn a_turn_that_is_repeated_with_a_message_more_sets_its_reminder_once() {
+    let requests = at_each_request(&[Plan::Before, Plan::Lost], async |faults, plan| {
+        let world = World::hosted(&[]).await;
+        let from = world.hear(0, "remind me", true).await;
+        let tea = json!({"text": "Tea", "at": "2026-11-30T09:00"});
+        let remind = || world.model().answer_tools(&[("schedule_create", tea.clone())]);
+        remind();
+        let run = world.start(world.agent_with(faults.clone()), &from);
+        let ended = tokio::time::timeout(Duration::from_secs(5), run).await;
+        if !matches!(ended, Ok(Ok(Ok(())))) {
+            world.clock.advance(6 * MINUTE);
+            if world.model().count() > 0 && !world.records().await.iter().any(|record| record.key.is_reply())
+            {
+                remind();
+            }
+            world.hear(300, "thanks", true).await;
+            world.run(&from).await;
+        }
+        let set = world.another_process().schedules(&world.chat).await.unwrap();
+        assert!(set.len() <= 1, "{plan}: {set:?}");
+    });
+    assert!(requests.await >= 6);
+}
+
 /// In a group, where others have theirs.
 #[tokio::test]
 async fn what_a_person_scheduled_is_exported_and_erased_with_them() {

@@ -214,6 +214,18 @@ async fn on_discord_and_lark_it_goes_where_the_bot_would_answer() {
     let sent = it.lark.sent();
     let sent: Vec<_> = sent.iter().map(|sent| (sent.text(), sent.reply_to.as_deref())).collect();
     assert_eq!(sent[1..], [("An answer".to_owned(), Some("om_2")), ("And more".to_owned(), Some("om_2"))]);
+    // An occurrence of a schedule is no message that Lark knows.
+    hand_back(&it.app, &chat).await;
+    let at = it.app.clock().now().plus(Duration::from_mins(5)).rfc3339();
+    let prompt = json!({"id": "news", "prompt": "What is new?", "at": at});
+    assert_eq!(it.app.post(&chat_path(&chat, "schedules"), OPS_KEY, &prompt).await.status, 201);
+    it.app.clock().advance(Duration::from_mins(6));
+    let told = wait_until("the prompt is answered", async || it.lark.sent().len() == 4);
+    it.app.as_time_passes(Box::pin(told)).await;
+    it.app.idle().await;
+    operate(&it.app, &chat, "op-3", "As you see").await;
+    let sent = it.lark.sent();
+    assert_eq!((sent[4].text(), sent[4].reply_to.as_deref()), ("As you see".to_owned(), Some("om_2")));
     it.app.finish().await;
 }
 

@@ -174,10 +174,16 @@ fn parsed(pattern: &str) -> Result<Crontab, TimingError> {
 fn next_date(cron: &Crontab, zone: &tz::TimeZone, after: Timestamp) -> Option<Timestamp> {
     // The pattern is read in UTC, so that its dates are times on the clocks of the zone.
     let in_utc = |local: DateTime| local.to_zoned(tz::TimeZone::UTC).ok();
-    let local = in_utc(instant(after).to_zoned(zone.clone()).datetime())?;
-    let next = cron.find_next(MakeTimestamp(local.timestamp())).ok()?;
-    let next = next.datetime().to_zoned(zone.clone()).ok()?;
-    Timestamp::from_millis(next.timestamp().as_millisecond()).filter(|next| *next > after)
+    let mut local = in_utc(instant(after).to_zoned(zone.clone()).datetime())?;
+    loop {
+        let next = cron.find_next(MakeTimestamp(local.timestamp())).ok()?.datetime();
+        let at = Timestamp::from_millis(next.to_zoned(zone.clone()).ok()?.timestamp().as_millisecond())?;
+        if at > after {
+            return Some(at);
+        }
+        // In the hour that clocks repeat: this time of day has come already.
+        local = in_utc(next)?;
+    }
 }
 
 /// Formats `at` in `zone`: `2026-11-25 09:00 Asia/Shanghai`.
@@ -244,6 +250,15 @@ mod tests {
         assert_eq!(
             dates("30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z", 2),
             ["2026-11-01T05:30:00.000Z", "2026-11-02T06:30:00.000Z"]
+        );
+    }
+
+    #[test]
+    fn a_pattern_goes_on_after_the_hour_that_clocks_repeat() {
+        // From the second 01:58 on: 01:59 has come already.
+        assert_eq!(
+            dates("59 * * * *", "America/New_York", "2026-11-01T06:58:00Z", 2),
+            ["2026-11-01T07:59:00.000Z", "2026-11-01T08:59:00.000Z"]
         );
     }
 

@@ -1,5 +1,7 @@
 //! The terms of a text, by which it is found: words and their stems, characters of Chinese, Japanese and Korean, dates.
 
+use std::collections::HashSet;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::chinese_numbers::with_digits;
@@ -63,12 +65,8 @@ pub fn terms(text: &str) -> Vec<String> {
 
 /// Returns the terms of `query`, each once, without stop words if there are others.
 pub fn query_terms(query: &str) -> Vec<String> {
-    let mut asked = Vec::new();
-    for term in terms(query) {
-        if !asked.contains(&term) {
-            asked.push(term);
-        }
-    }
+    let (mut asked, mut seen) = (terms(query), HashSet::new());
+    asked.retain(|term| seen.insert(term.clone()));
     let is_stop = |term: &String| {
         STOP_WORDS.split_whitespace().any(|word| stem(word) == term)
             || term.chars().all(|c| STOP_CHARACTERS.contains(c))
@@ -220,6 +218,14 @@ mod tests {
 
     fn has(text: &str, term: &str) -> bool {
         terms(text).iter().any(|found| found == term)
+    }
+
+    #[test]
+    fn a_query_of_any_length_has_each_term_once() {
+        let characters = (0..100_000).filter_map(|n| char::from_u32(0x4e00 + n * 7919 % 20_000));
+        let asked = query_terms(&characters.collect::<String>());
+        assert!(asked.len() > 20_000, "{}", asked.len());
+        assert_eq!(asked.iter().collect::<HashSet<_>>().len(), asked.len());
     }
 
     #[test]

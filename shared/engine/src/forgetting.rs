@@ -21,6 +21,7 @@ use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_core::memory::owner::person_of;
+use annals_core::message::Role;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
@@ -165,7 +166,11 @@ async fn owners_of(
 ) -> Result<BTreeSet<Owner>, HistoryError> {
     let people = People::beside(history);
     let mut authors: BTreeSet<String> = BTreeSet::new();
+    // Also those that no rule names any more.
+    let mut agent_ids: BTreeSet<&str> = BTreeSet::new();
     for record in records {
+        agent_ids.extend(record.chat.agent_id());
+        agent_ids.extend((record.role() == Role::Assistant).then_some(record.user_id.as_str()));
         if let Some(person) = person_of(record) {
             authors.extend([person, record.identity()]);
         }
@@ -175,6 +180,7 @@ async fn owners_of(
         let known = people.identity(&author).await?;
         owners.extend(known.spans.iter().flat_map(|span| agents.owners(&span.person)));
         owners.extend(agents.owners(&author));
+        owners.extend(agent_ids.iter().map(|id| Owner::of_person(agents.profiled(id), author.clone())));
     }
     Ok(owners)
 }

@@ -32,6 +32,8 @@ const MAX_SESSIONS: u32 = 3;
 /// Maximum tokens of memory in the system part, and the fraction of the messages' budget that it may take.
 const MAX_RECALLED_TOKENS: u32 = 1_000;
 const RECALLED_SHARE: u32 = 8;
+/// Maximum number of characters, at each end of a message, of which entries are recalled.
+const ASKED_CHARS: usize = 2_000;
 
 /// Captures entries from Sessions that have ended.
 #[derive(Clone, Debug)]
@@ -233,10 +235,21 @@ pub async fn recalled(
     if !memory.is_on {
         return Ok(Recalled { memory: None, time_zone: time_zone(store.time_zone(&owner).await?) });
     }
-    let asked: Vec<String> = asked.iter().map(|record| record.message.plain_text()).collect();
+    let asked: Vec<String> = asked.iter().map(|record| ends_of(&record.message.plain_text())).collect();
     let budget = (policy.token_budget / RECALLED_SHARE).min(MAX_RECALLED_TOKENS);
     let (section, own) = store.recall_section(&owner, &asked.join("\n"), budget).await?;
     Ok(Recalled { memory: Some(RecalledMemory { owner, section }), time_zone: time_zone(own) })
+}
+
+/// Returns the beginning and the end of `text`, in which a question is; all of a short one.
+fn ends_of(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= 2 * ASKED_CHARS {
+        return text.to_owned();
+    }
+    let begins: String = text.chars().take(ASKED_CHARS).collect();
+    let ends: String = text.chars().skip(count - ASKED_CHARS).collect();
+    format!("{begins}\n{ends}")
 }
 
 /// Returns the time zone that the client names with `newest`, the newest message of a Session of `owner`. That of a person

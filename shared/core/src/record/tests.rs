@@ -40,6 +40,8 @@ fn details_keep_the_attributes_of_their_kind_and_no_others() {
     };
     assert_eq!(attributes(Role::Assistant, &said.key.reply(), Kind::Normal), of_agent);
     assert_eq!(attributes(Role::Assistant, &said.key.notice(), Kind::Notice), of_agent);
+    let answer = with(reply(&[(0, 1)]), |attributes| *attributes = all.clone());
+    assert_eq!(answer.trace(), all.trace.as_ref());
     let of_summary = Attributes { source: all.source.clone(), ..Attributes::default() };
     assert_eq!(attributes(Role::Assistant, &said.key.summary(), Kind::Summary), of_summary);
 }

@@ -212,6 +212,7 @@ fn time_of_day(text: &str) -> Option<(Time, &str)> {
     }
     let parts =
         [("上午", false), ("早上", false), ("凌晨", false), ("下午", true), ("晚上", true), ("傍晚", true)];
+    let is_night = text.starts_with("晚上");
     let part = parts.iter().find_map(|(name, is_late)| Some((*is_late, strip(text, name)?)));
     let (is_late, text) = part.map_or((None, text), |(is_late, rest)| (Some(is_late), rest.trim_start()));
     let (hour, rest) = number(text)?;
@@ -241,6 +242,10 @@ fn time_of_day(text: &str) -> Option<(Time, &str)> {
     };
     // "9 bottles" begins with no time of day.
     if !is_marked && is_late.is_none() {
+        return None;
+    }
+    // Of this night or the next one.
+    if is_night && matches!(hour, 12 | 1..=4) {
         return None;
     }
     let hour = match (is_late, hour) {
@@ -358,7 +363,7 @@ mod tests {
     #[test]
     fn a_text_without_a_date_or_content_is_none() {
         let others = "|call Bo|9:00|in 20 minutes|9:5 x|25:00 x|in a while x|13pm x|明天|9apples|9 bottles|\
-            tomorrow 9 x|in an hour and a half x|in 2 hours and x|in 2 hours, and a half x|5分钟2小时后 x";
+            晚上12点 x|明天晚上1点半 x|tomorrow 9 x|in an hour and a half x|in 2 hours and x|in 2 hours, and a half x|5分钟2小时后 x";
         for text in others.split('|') {
             assert_eq!(read(text), None, "{text}");
         }
