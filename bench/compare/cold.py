@@ -11,6 +11,7 @@ COLOURS = {"minimal": "bare", "telegram": "annals", "chat": "strands", "grammy":
 KINDS = {"full": "all cores", "share": "the share of 256 MB"}
 RUST = ["minimal", "telegram"]
 # Lambda gives a whole processor to 1,769 MB: https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html
+# ... and until the first event to all: https://serverlessland.com/content/service/lambda/guides/effectively-running-java-on-serverless/init-heavy-lifting
 PERIOD_US, QUOTA_US = 20_000, round(20_000 * 256 / 1769)
 SECRET = "dev-telegram-secret"
 REQUEST = json.loads((ROOT / "infra/events/telegram-message.json").read_text())
@@ -253,9 +254,8 @@ def write(figures, out):
     return SECTION.format(tables="\n\n".join(table(figures, kind) for kind in kinds), share=share, **figures)
 
 
-SHARE = """2.9 ms of a processor in each 20 ms, by {how}, [as Lambda
-  gives](https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html) from the first event on. [Before
-  it](https://serverlessland.com/content/service/lambda/guides/effectively-running-java-on-serverless/init-heavy-lifting), all have a whole one."""
+SHARE = """2.9 ms of a processor in each 20 ms, by {how}, as Lambda gives from the first event on; before it, all
+  have a whole one."""
 HEADING = "\n## Cold start\n"
 SECTION = HEADING + """
 ![Milliseconds from the start of a process to its first answer](images/benchmark-cold.svg)
@@ -269,10 +269,9 @@ not counted, on a machine of {cores} cores. A package is what is uploaded, zippe
 - Each program checks Telegram's secret, reads the update, and puts the message into DynamoDB if it is not there. The run ends if a message is
   missing or stored twice, or if a wrong secret is accepted. Bare Rust (`bench/minimal`) only puts what it gets. Annals also reads its secrets
   when it starts, and queues a turn for each message.
-- Compare the ratios: the machine's other work slows all alike.
-- AWS and Telegram are one stand-in on this machine, without TLS. What Lambda needs to fetch a package and start its machine is not included.
+- Compare the ratios. AWS and Telegram are one stand-in, without TLS. What Lambda needs to fetch a package and start its machine is not included.
 - Node is {node}, with handler, libraries and SDK bundled and minified. Lambda's own client for Node needs cmake to build, so a loop of 25 lines
   takes its place. Python is {python}, with Lambda's own client, and without boto3 in its package: Lambda provides it.
-- The Chat SDK asks Telegram for the bot's name when it starts, and sends `typing` with each message. grammY is given the name.
+- The Chat SDK asks Telegram for the bot's name when it starts, and sends `typing` with each message.
 - The share of 256 MB is {share}
 """

@@ -211,7 +211,6 @@ def write(figures, out, cold):
 PAGE = """# What storing a message costs, beside what people use instead
 
 For people who choose a store for chats. Written by `just bench`; do not edit. Other measurements: [bench/README.md](../bench/README.md).
-Larger loads: [scale.md](scale.md).
 
 All clients call one emulator through one proxy, which counts requests, bytes of bodies in both directions, and the units that DynamoDB
 reports. The emulator is the engine of the local program. First, {checks} operations on items of known size are compared with DynamoDB's

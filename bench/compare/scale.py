@@ -11,6 +11,9 @@ MODEL_SECS, OWN_SECS = 4.0, 0.1
 WEBHOOK_SECS = 0.025
 AGENT_GB = HTTP_GB = 0.5    # as in infra/template.yaml
 REMEMBERED = 18 * 3600      # for so long a process knows that it has registered a chat
+# Quotas: https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html,
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html,
+# https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html
 # Of one record, from bench/README.md#cost: a visit that archives 100 of them, in two objects.
 ARCHIVING = {"writes": 5 / 100, "reads": 195 / 100, "s3_put": 2 / 100}
 RECORD_DAYS = 9
@@ -178,10 +181,8 @@ With the units of the largest load, and AWS's default limits and Annals' own:
 |---|---|---|---|
 {broken}
 
-In one chat: a partition takes 1,000 write units a second, so {chat} messages over HTTP with an id, or some 900 of a platform. Quotas:
-[DynamoDB](https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html),
-[SQS](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html),
-[Lambda](https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html); what an operator sees: [operations.md](operations.md#aws-limits).
+In one chat: a partition takes 1,000 write units a second, so {chat} messages over HTTP with an id, or some 900 of a platform.
+AWS's pages of quotas are named in `scale.py`. What an operator sees: [operations.md](operations.md#aws-limits).
 """
 
 

@@ -402,7 +402,7 @@ async fn an_occurrence_that_is_cut_off_anywhere_is_continued_and_comes_once() {
     }
 }
 
-/// As `docs/design.md` says, beside the occurrence's turn.
+/// As `bench/README.md` says, beside the occurrence's turn.
 #[tokio::test]
 async fn a_schedule_costs_what_the_page_says() {
     let world = World::new().await;
