@@ -42,7 +42,7 @@ impl Schedules {
         time_zone: TimeZone,
     ) -> Self {
         let now = history.clock().now();
-        Self { history, chat, reply, asked, time_zone, now }
+        Self { history, chat, asked, reply, time_zone, now }
     }
 
     /// Carries out a call, the `nth` of its tool in the reply. A list has the schedules that were created after `since`, or for

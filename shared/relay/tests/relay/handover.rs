@@ -33,9 +33,9 @@ async fn a_relay_that_dies_between_an_event_and_its_record_loses_and_repeats_not
         let world = World::new().await;
         let killed = world.started().await;
         if has_stored {
-            world.sink.block_after_storing()
+            world.sink.block_after_storing();
         } else {
-            world.sink.block()
+            world.sink.block();
         }
         world.say(CHANNEL, "hello");
         until("it is received", async || !world.sink.received().is_empty()).await;

@@ -194,8 +194,8 @@ impl History {
         }
         let Claim::Claimed(lease) = self.claim_for_upkeep(chat, LEASE).await? else { return Ok(None) };
         let is_as_seen = lease.head.context_from == known;
-        let moved = if is_as_seen { self.reach_back(&lease, from).await } else { Ok(()) };
-        let ended = match moved {
+        let written = if is_as_seen { self.reach_back(&lease, from).await } else { Ok(()) };
+        let ended = match written {
             Ok(()) => self.release(&lease).await,
             failed => failed,
         };

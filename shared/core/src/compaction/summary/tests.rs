@@ -140,7 +140,7 @@ fn a_prompt_has_the_earlier_summary_but_not_the_messages_that_it_counts() {
 fn messages_that_must_be_counted_together_are_shortened_to_the_tokens_that_a_request_may_have() {
     let mut talk: Vec<Record> = (0..10).map(|id| aside(0, id)).collect();
     for record in &mut talk {
-        record.message = UiMessage::text("", Role::User, &format!("begin {}end", "middle ".repeat(200)));
+        record.message = UiMessage::text("", Role::User, format!("begin {}end", "middle ".repeat(200)));
         record.tokens = tokens::of_message(&record.message);
     }
     let view = SessionView::of(&talk, hours(9), &POLICY);
