@@ -1,5 +1,6 @@
 //! The local program: the handlers of every function over the stores of one data directory.
 
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -314,13 +315,15 @@ fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>, data_dir: PathBuf) 
         Box::pin(async move {
             let removed = async {
                 outbox.forget(&names)?;
+                stores.purge().await?;
                 if names.iter().any(|name| name.person().is_some())
-                    && let Err(error) = std::fs::remove_file(&typed)
+                    && let Err(error) = OpenOptions::new().write(true).truncate(true).open(&typed)
                     && error.kind() != ErrorKind::NotFound
                 {
-                    return Err(error).with_context(|| format!("failed to delete {}", typed.display()));
+                    // Not deleted: a prompt that is open would write all its lines again.
+                    return Err(error).with_context(|| format!("failed to empty {}", typed.display()));
                 }
-                stores.purge().await
+                Ok(())
             };
             removed.await.map_err(|error| format!("{error:#}"))
         })

@@ -16,9 +16,10 @@ use annals_store::history::due::Entry;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{Appended, HistoryError, Outcome};
 use aws_sdk_dynamodb::types::AttributeValue;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
+use serde_json::json;
 
-use crate::app::{OPS_KEY, TestApp, passing, wait_until};
+use crate::app::{OPS_KEY, TestApp, chat_path, passing, wait_until};
 use crate::faults::Faults;
 use crate::updates::private;
 use crate::world::{LEASE, World};
@@ -327,6 +328,25 @@ fn files(folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
 
 fn holds(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test]
+async fn what_was_typed_at_the_terminal_is_forgotten_with_a_direct_chat() {
+    let app = TestApp::builder().start().await;
+    let typed = app.data_dir().join("terminal-history");
+    std::fs::write(&typed, "#V2\nthe secret of the lighthouse\n").unwrap();
+    let forget = async |chat: &str| {
+        let path = chat_path(chat, "");
+        let forgetting = app.call(Method::DELETE, path.trim_end_matches('/'), OPS_KEY);
+        assert_eq!(app.as_time_passes(Box::pin(forgetting)).await.status, 200);
+        std::fs::read_to_string(&typed).unwrap()
+    };
+    app.handle(private(42, 1, "hello")).await;
+    assert!(forget("telegram:chat:42").await.contains("lighthouse"));
+    app.post("/v1/messages", OPS_KEY, &json!({"userId": "local", "text": "hello"})).await;
+    app.idle().await;
+    assert_eq!(forget("agent:annals:user:local").await, "");
+    app.finish().await;
 }
 
 #[tokio::test]

@@ -52,10 +52,10 @@ async fn a_session_that_never_grows_stale_stays_until_it_can_be_summarised() {
         life.say(number, &message_with(number)).await;
     }
     life.world.clock.advance(DAY * 10);
-    life.world.model().answer_by(|_| Some(String::new()));
+    life.world.model().fail(100, 401);
     assert_eq!(life.world.run_compactor().await.failed, 1);
     assert_eq!(life.world.sweep().await, 0, "what the session shows is kept");
-    life.world.model().answer_by(|body| Some(say_what_is_noted(body)));
+    life.world.model().recover();
     life.world.clock.advance(DAY);
     assert_eq!(life.world.run_compactor().await.failed, 0);
     assert_eq!(life.world.sweep().await, 6);

@@ -1,5 +1,6 @@
 //! Schedules of chats: what is said, or asked, at a time, once for each date.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use annals_core::record::{Channel, Kind};
@@ -298,6 +299,7 @@ async fn the_agent_sets_lists_and_cancels_by_its_tools() {
 
 #[tokio::test]
 async fn a_turn_that_is_repeated_with_a_message_more_sets_its_reminder_once() {
+    let most = AtomicUsize::new(0);
     let requests = at_each_request(&[Plan::Before, Plan::Lost], async |faults, plan| {
         let world = World::hosted(&[]).await;
         let from = world.hear(0, "remind me", true).await;
@@ -317,8 +319,10 @@ async fn a_turn_that_is_repeated_with_a_message_more_sets_its_reminder_once() {
         }
         let set = world.another_process().schedules(&world.chat).await.unwrap();
         assert!(set.len() <= 1, "{plan}: {set:?}");
+        most.fetch_max(set.len(), Ordering::SeqCst);
     });
     assert!(requests.await >= 6);
+    assert_eq!(most.into_inner(), 1);
 }
 
 /// In a group, where others have theirs.

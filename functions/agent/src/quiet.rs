@@ -38,10 +38,12 @@ pub(crate) fn pause_for_more(
 ) -> Option<Duration> {
     let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
     let waiting = || records.iter().filter(|record| unanswered.contains(&record.key.base()));
-    let album = || waiting().filter(|record| record.album().is_some()).map(|record| record.sent_at);
-    let album_until = album().max().zip(album().min());
-    let album_until =
-        album_until.map(|(newest, first)| newest.plus(ALBUM_QUIET).min(first.plus(ALBUM_QUIET * MAX_QUIETS)));
+    let newest = waiting().filter(|record| record.album().is_some()).max_by_key(|record| record.sent_at);
+    let album_until = newest.and_then(|newest| {
+        let same = waiting().filter(|record| record.album() == newest.album());
+        let first = same.map(|record| record.sent_at).min()?;
+        Some(newest.sent_at.plus(ALBUM_QUIET).min(first.plus(ALBUM_QUIET * MAX_QUIETS)))
+    });
     let burst = waiting().filter(|record| record.role() == Role::User);
     let until = album_until.max(burst_until(quiet, records, burst))?;
     (until > now).then(|| until.since(now))
@@ -60,4 +62,36 @@ fn burst_until<'a>(
     let theirs = records.iter().filter(|r| r.role() == Role::User && people.contains(r.user_id.as_str()));
     let newest = theirs.map(|record| record.sent_at).max()?;
     Some(newest.plus(quiet).min(first.plus(quiet * MAX_QUIETS)))
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_core::testing::{album_item, hours};
+
+    use super::*;
+
+    /// Returns an item of an album that came so many milliseconds after the others began.
+    fn item(id: u64, album: &str, millis: u64) -> Record {
+        let item = album_item(0, id, album);
+        Record { sent_at: item.ts.plus(Duration::from_millis(millis)), ..item }
+    }
+
+    /// Returns the wait after the last of these items has come, in milliseconds.
+    fn wait(items: &[Record]) -> Option<u128> {
+        let unanswered: Vec<SortKey> = items.iter().map(|item| item.key.base()).collect();
+        let now = items.iter().map(|item| item.sent_at).max()?;
+        pause_for_more(Duration::ZERO, now, items, &unanswered).map(|pause| pause.as_millis())
+    }
+
+    #[test]
+    fn an_album_is_waited_for_by_itself_and_not_without_end() {
+        assert_eq!(item(1, "a", 0).sent_at, hours(0));
+        let mut items: Vec<Record> = (0..=7).map(|id| item(id, "a", id * 1000)).collect();
+        assert_eq!(wait(&items[..6]), Some(1500));
+        assert_eq!(wait(&items), Some(500), "7.5 s after the first");
+        items.push(item(8, "a", 8000));
+        assert_eq!(wait(&items), None);
+        items.push(item(9, "b", 30_000));
+        assert_eq!(wait(&items), Some(1500), "another album");
+    }
 }

@@ -254,7 +254,7 @@ mod tests {
         let fallback = [(GONE, again(0.5)), (GONE, again(1.0)), (GONE, AskFallback), (GONE, again(0.5))];
         check(asking(1, true), &fallback);
         check(asking(1, true), &[(BAD, AskFallback), (BAD, again(0.5))]);
-        // No time is left, so that nothing is asked any more.
+        // No time is left, so the fallback is not asked.
         assert_eq!(asking(1, true).failed(Some(&GONE), NOW.plus(MODEL_TIME)), HandBack);
         assert_eq!(asking(3, true).failed(Some(&GONE), NOW.plus(MODEL_TIME)), GiveUp);
     }

@@ -16,7 +16,7 @@ use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
 use annals_core::settings::ConfigError;
 use annals_engine::delivery::Deliverer;
-use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::ingress::Ingress;
 use annals_engine::receiving::{ReceiveError, Receiver};
 use annals_io::clock::Clock;
 use annals_relay::host::PAGE;
@@ -45,7 +45,8 @@ pub fn relay(
     let client = Client::new(config, clock.clone())?;
     let store = RelayStore::beside(ingress.history(), &config.application_id);
     let webhook = Discord::webhook(config, Some(client.clone()), settings.clone());
-    let receiver = Receiver { webhook, ingress, deliverer, clock: clock.clone() };
+    // Messages of other chats must not wait for a confirmation.
+    let receiver = Receiver { webhook, ingress, deliverer, clock: clock.clone(), must_confirm: false };
     let relay = RelayConfig {
         application_id: config.application_id.clone(),
         bot_id: config.bot.id.clone(),
@@ -68,11 +69,6 @@ impl Host for DiscordHost {
         match self.receiver.receive(dispatch).instrument(span).await {
             // Dispatches come in order, so a message that is not stored yet is not on its way either.
             Ok(_) | Err(ReceiveError::EarlyWithdrawal) => Ok(()),
-            // The command was carried out. Messages of other chats must not wait for what the bot may say in this one.
-            Err(ReceiveError::Ingress(error @ IngressError::Confirmation(_))) => {
-                tracing::warn!(%error, "failed to deliver the confirmation of a command; it is given up");
-                Ok(())
-            }
             Err(error @ ReceiveError::Read(ReadError::NotAnEvent)) => Err(HostError::Refused(error.into())),
             Err(error) => Err(HostError::Failed(error.into())),
         }

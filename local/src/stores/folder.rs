@@ -1,5 +1,6 @@
 //! The S3 service over a folder: [`Folder`].
 
+use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,10 +32,8 @@ impl Folder {
 
     /// Deletes the service's own files about a deleted object, which contain its key, and the folders that are empty without it.
     fn clean_up(&self, bucket: &str, key: &str) {
-        let name =
-            format!(".bucket-{}.object-{}", URL_SAFE_NO_PAD.encode(bucket), URL_SAFE_NO_PAD.encode(key));
-        for kind in ["metadata", "internal"] {
-            match std::fs::remove_file(self.root.join(format!("{name}.{kind}.json"))) {
+        for file in self.about(bucket, key) {
+            match std::fs::remove_file(file) {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     tracing::error!(%error, key, "failed to delete the S3 service's file about a deleted object");
                 }
@@ -52,15 +51,28 @@ impl Folder {
         }
     }
 
-    /// Writes an object that was put, and its name, to the disk: after a power cut, a record must not refer to an empty file.
+    /// Writes an object that was put to the disk, with the service's own files about it and their names: after a power cut, a
+    /// record must not refer to an empty file.
     fn sync(&self, bucket: &str, key: &str) -> std::io::Result<()> {
         let object = self.root.join(bucket).join(key);
-        std::fs::File::open(&object)?.sync_all()?;
-        // Only Unix opens folders.
-        if let Some(Ok(folder)) = object.parent().map(std::fs::File::open) {
-            folder.sync_all()?;
+        for file in self.about(bucket, key).iter().chain([&object]) {
+            match OpenOptions::new().write(true).open(file) {
+                Err(error) if error.kind() == ErrorKind::NotFound && *file != object => {}
+                opened => opened?.sync_all()?,
+            }
+        }
+        #[cfg(unix)]
+        for folder in object.ancestors().skip(1).take_while(|folder| folder.starts_with(&self.root)) {
+            std::fs::File::open(folder)?.sync_all()?;
         }
         Ok(())
+    }
+
+    /// Returns the paths of the service's own files about an object.
+    fn about(&self, bucket: &str, key: &str) -> [PathBuf; 2] {
+        let name =
+            format!(".bucket-{}.object-{}", URL_SAFE_NO_PAD.encode(bucket), URL_SAFE_NO_PAD.encode(key));
+        ["metadata", "internal"].map(|kind| self.root.join(format!("{name}.{kind}.json")))
     }
 
     /// Returns the S3 service for callers that sign with `auth`; `None` is this process itself, whose signature is not checked.
@@ -88,6 +100,7 @@ impl S3 {
     pub async fn answer(&self, request: Request) -> Response {
         let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        let is_part = request.uri().query().is_some_and(|query| query.contains("partNumber"));
         let request = request.map(s3s::Body::http_body_unsync);
         let answered = if is_read {
             let _reader = self.folder.lock.read().await;
@@ -102,6 +115,7 @@ impl S3 {
                 if method == Method::DELETE {
                     self.folder.clean_up(bucket, key);
                 } else if method == Method::PUT
+                    && !is_part
                     && let Err(error) = self.folder.sync(bucket, key)
                 {
                     tracing::error!(%error, key, "failed to write an object to the disk");

@@ -11,7 +11,7 @@
 //! message that is appended meanwhile is not counted, and so is shown, whatever its time.
 
 use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires, to_keep};
-use annals_core::compaction::summary::{NoSummary, accept, extract, prompt};
+use annals_core::compaction::summary::{MAX_QUOTED, NoSummary, accept, extract, prompt};
 use annals_core::context::context;
 use annals_core::context::view::SessionView;
 use annals_core::memory::Owner;
@@ -131,7 +131,9 @@ impl Compaction {
             let Some(cut) = cut else { return Ok(None) };
             match self.carry_out(&lease, records, &view, &cut, &rules, focus).await {
                 Err(CompactionError::Model(ModelError::ContextTooLong)) => {
-                    rules.source_tokens = view.tokens_of(cut.counted).min(rules.source_tokens) / 2;
+                    let quoted = cut.counted.len().saturating_mul(MAX_QUOTED);
+                    let asked = view.tokens_of(cut.counted).min(rules.source_tokens);
+                    rules.source_tokens = asked.min(u32::try_from(quoted).unwrap_or(u32::MAX)) / 2;
                 }
                 carried_out => return carried_out.map(Some),
             }
@@ -224,7 +226,8 @@ impl Compaction {
             extract(cut, max_tokens)
         } else {
             let local_time = self.local_time(cut).await;
-            let mut prompt = prompt(cut, max_tokens, rules.source_tokens, focus, &local_time);
+            let tokens = (rules.source_tokens, view.corrected(counted));
+            let mut prompt = prompt(cut, max_tokens, tokens, focus, &local_time);
             prompt.max_tokens = view.corrected(prompt.max_tokens);
             match self.model.complete(&prompt).await {
                 Err(ModelError::Filtered) => return Err(NoSummary::Refusal.into()),

@@ -178,9 +178,11 @@ async fn owners_of(
     let mut owners = BTreeSet::new();
     for author in authors {
         let known = people.identity(&author).await?;
-        owners.extend(known.spans.iter().flat_map(|span| agents.owners(&span.person)));
-        owners.extend(agents.owners(&author));
-        owners.extend(agent_ids.iter().map(|id| Owner::of_person(agents.profiled(id), author.clone())));
+        for person in known.spans.iter().map(|span| span.person.as_str()).chain([author.as_str()]) {
+            owners.extend(agents.owners(person));
+            owners
+                .extend(agent_ids.iter().map(|id| Owner::of_person(agents.profiled(id), person.to_owned())));
+        }
     }
     Ok(owners)
 }

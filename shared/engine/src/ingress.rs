@@ -345,13 +345,15 @@ impl Ingress {
         Ok(Commanded { appended, confirmation })
     }
 
-    /// Sends a confirmation through `deliverer`, at `now`. If the platform will never accept it, that is only logged.
+    /// Sends a confirmation through `deliverer`, at `now`. If the platform will never accept it, or not at the moment and
+    /// nothing `must_confirm`, that is only logged.
     pub async fn tell(
         &self,
         draft: &Draft,
         confirmation: &Confirmation,
         deliverer: &Deliverer,
         now: Timestamp,
+        must_confirm: bool,
     ) -> Result<(), IngressError> {
         let reply = OutgoingReply {
             to: &confirmation.to,
@@ -363,7 +365,9 @@ impl Ingress {
             requests: &[],
         };
         match deliverer.deliver(reply, 0, NO_PROGRESS).await {
-            Err(error @ DeliveryError::Unavailable { .. }) => return Err(IngressError::Confirmation(error)),
+            Err(error @ DeliveryError::Unavailable { .. }) if must_confirm => {
+                return Err(IngressError::Confirmation(error));
+            }
             Err(error) => {
                 tracing::warn!(%error, "failed to deliver the confirmation of a command; it is recorded without delivery");
                 self.metrics.count(Metric::DeliveryFailures, draft.channel);

@@ -35,6 +35,9 @@ pub struct Receiver<W> {
     /// Sends confirmations of commands.
     pub deliverer: Deliverer,
     pub clock: Clock,
+    /// If the confirmation of a command cannot be sent at the moment: true if the command fails, to be delivered again; false
+    /// if it is recorded without delivery.
+    pub must_confirm: bool,
 }
 
 /// The event is not, or not known to be, stored: the platform must deliver it again.
@@ -170,7 +173,8 @@ impl<W: Webhook> Receiver<W> {
         let response = self.webhook.respond_to_command(command, &draft, &confirmation.text);
         // An outbox shows what a platform would show.
         if response.is_none() || self.deliverer.platform(&confirmation.to).is_none() {
-            self.ingress.tell(&draft, &confirmation, &self.deliverer, self.clock.now()).await?;
+            let at = self.clock.now();
+            self.ingress.tell(&draft, &confirmation, &self.deliverer, at, self.must_confirm).await?;
         }
         Box::pin(self.ingress.confirmed(&draft, confirmation)).await?;
         Ok(response)

@@ -73,6 +73,15 @@ pub enum UpkeepError {
     Remember(#[from] RememberError),
 }
 
+/// The result of keeping one line of a chat alive.
+struct Kept {
+    summaries: u32,
+    /// Time of the next visit.
+    next: Option<Timestamp>,
+    /// The model's failure, if records that are past their dates could not be summarised.
+    failed: Option<CompactionError>,
+}
+
 /// The state of a chat that may be empty.
 enum Emptied {
     InUse,
@@ -160,11 +169,13 @@ impl Upkeep {
             visited.captured = u32::try_from(looked.entries).unwrap_or(u32::MAX);
         }
         let mut next: Vec<Timestamp> = Vec::new();
+        let mut unkept = None;
         for line in lines(&records).into_iter().filter(|_| is_used) {
             let of_line: Vec<Record> = records.iter().filter(|record| is_of(record, line)).cloned().collect();
-            let (summaries, date) = self.keep_alive(lease, of_line).await?;
+            let Kept { summaries, next: date, failed } = self.keep_alive(lease, of_line).await?;
             visited.summaries += summaries;
             next.extend(date);
+            unkept = unkept.or(failed);
         }
         // For records that were not settled yet; their own entry in the index may be the one of this visit.
         next.extend(archived.remaining.map(|remaining| self.next_for(&remaining)));
@@ -173,6 +184,9 @@ impl Upkeep {
         let soonest = now.plus(self.due_after() / 4);
         visited.next = next.into_iter().min().map(|at| at.max(soonest));
         let captured_to = looked?.map(|looked| looked.captured_to);
+        if let Some(error) = unkept {
+            return Err(error.into());
+        }
         // As a run would set it, since there may never be one. If all Sessions are over, the next starts after them.
         let ended = captured_to.as_ref().or(lease.head.captured_to.as_ref());
         let context_from = context.reaches_back_to.or_else(|| {
@@ -218,12 +232,8 @@ impl Upkeep {
     }
 
     /// Keeps the context of the live Session of `records`, all of one line, in the table: as a summary, or if none can
-    /// be made, by moving the records' dates on. Returns the number of summaries, and the time of the next visit.
-    async fn keep_alive(
-        &self,
-        lease: &Lease,
-        mut records: Vec<Record>,
-    ) -> Result<(u32, Option<Timestamp>), UpkeepError> {
+    /// be made, by moving the records' dates on.
+    async fn keep_alive(&self, lease: &Lease, mut records: Vec<Record>) -> Result<Kept, UpkeepError> {
         let agent_id = self.memory.agents.of_records(&lease.chat, &records);
         let compaction = Compaction {
             history: self.history.clone(),
@@ -234,7 +244,7 @@ impl Upkeep {
             metrics: self.metrics.clone(),
         };
         let mut lease = lease.clone();
-        let mut summaries = 0;
+        let (mut summaries, mut failed) = (0, None);
         for _ in 0..MAX_SUMMARIES {
             // Turns compact to fit the window, since they know what they need.
             let Some(why @ Why::Expiring { before }) = compaction.is_due(&records, u32::MAX) else { break };
@@ -258,10 +268,10 @@ impl Upkeep {
                     compaction.keep(&records, before).await?;
                     let (now, policy) = (self.history.clock().now(), self.view.policy(0));
                     let view = SessionView::of(&records, now, &policy);
-                    if view.earlier_records().any(|record| record.has_lapsed(now)) {
-                        // These cannot be kept. Locally they stay until a visit succeeds.
-                        return Err(error.into());
-                    }
+                    // The dates of these cannot be moved on. The local sweep spares a chat whose visit failed.
+                    let has_lapsed = view.earlier_records().any(|record| record.has_lapsed(now));
+                    failed =
+                        Some(error).filter(|error| has_lapsed && matches!(error, CompactionError::Model(_)));
                     break;
                 }
             }
@@ -285,7 +295,7 @@ impl Upkeep {
         let left = dates.filter_map(|at| u64::try_from(at - horizon.soon).ok()).min();
         let expires = left.map(|secs| now.plus(Duration::from_secs(secs)));
         let waits = (!view.unanswered.is_empty()).then(|| now.plus(self.due_after() / 2));
-        Ok((summaries, [grows_stale, expires, waits].into_iter().flatten().min()))
+        Ok(Kept { summaries, next: [grows_stale, expires, waits].into_iter().flatten().min(), failed })
     }
 
     /// Returns the time of the next visit for records that were not settled yet.

@@ -226,8 +226,9 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
             let webhook: Arc<dyn Platform> = Arc::new(webhook);
             Clients { agent, webhook }
         });
-        let route =
-            move |ingress, deliverer, clock| webhook::router(Receiver { webhook, ingress, deliverer, clock });
+        let route = move |ingress, deliverer, clock| {
+            webhook::router(Receiver { webhook, ingress, deliverer, clock, must_confirm: true })
+        };
         Ok((clients, Box::new(route)))
     }
 }

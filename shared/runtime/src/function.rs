@@ -25,7 +25,7 @@ pub async fn serve_webhook<D: ChannelDefinition>() -> ExitCode {
     run(read, async |(config, (webhook, platform)), process| {
         let (ingress, deliverer) = config.ingress(platform, &process);
         let Process { reporter, clock, .. } = process;
-        let router = webhook::router(Receiver { webhook, ingress, deliverer, clock });
+        let router = webhook::router(Receiver { webhook, ingress, deliverer, clock, must_confirm: true });
         lambda_http::run(reporter.of_router(router)).await
     })
     .await

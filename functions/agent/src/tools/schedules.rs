@@ -83,6 +83,12 @@ impl Schedules {
         Ok(match scheduling::create(&self.history, &self.chat, schedule).await {
             Ok((stored, _)) => Ok(as_json(&stored)),
             Err(CreateError::History(error)) => return Err(error),
+            // By an attempt at this turn that was cut off.
+            Err(CreateError::Taken) => {
+                Err("another reminder is set already in this turn: see schedule_list, and cancel it \
+                 before you set this one"
+                    .into())
+            }
             Err(error) => Err(error.to_string()),
         })
     }

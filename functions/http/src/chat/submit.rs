@@ -26,7 +26,7 @@ use crate::messages::append;
 use crate::request::{bad_message_id, command, draft};
 use crate::state::Http;
 
-/// Time within which two requests of one edit come, by the clocks of two processes.
+/// Maximum time between two requests that count as one edit, by the clocks of two processes.
 const AT_ONCE: Duration = Duration::from_mins(1);
 
 /// Maximum number of records after an earlier message among which its forms are looked for.

@@ -99,7 +99,7 @@ impl DiscordWebhook {
     }
 }
 
-/// Returns true if Discord does not tell it to this bot. A command is answered without the bot's token.
+/// Returns true if Discord refuses to tell the bot. The event is received all the same: a command needs no bot's token.
 fn is_refused(error: &CallError) -> bool {
     error.is_permanent() || matches!(error, CallError::Token { .. })
 }

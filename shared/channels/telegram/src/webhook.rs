@@ -43,7 +43,7 @@ impl TelegramWebhook {
             None => Some(LOCAL_USERNAME.to_owned()),
             Some(client) => match client.username().await {
                 Ok(username) => Some(username.to_owned()),
-                Err(error @ CallError::Refused { .. }) => {
+                Err(error @ (CallError::Refused { .. } | CallError::Token { .. })) => {
                     // Not kept, since the token may be corrected at any time.
                     tracing::error!(%error, "failed to get the bot's user name, so that mentions of it are not seen");
                     None

@@ -1,6 +1,7 @@
 //! Prompt for a summary, and check of the model's answer.
 
 use super::cut::Cut;
+use crate::context::view::Message;
 use crate::markup;
 use crate::markup::Sender;
 use crate::media;
@@ -12,7 +13,7 @@ use crate::time_marks::{LocalTime, marked_lines};
 use crate::tokens;
 
 /// Maximum number of characters of one text in a request for a summary. The middle of a longer text is left out.
-const MAX_QUOTED: usize = 12_000;
+pub const MAX_QUOTED: usize = 12_000;
 /// A tool's input or result gets this fraction of it.
 const RESULT_SHARE: usize = 6;
 /// Maximum number of characters of a message in an extract.
@@ -52,12 +53,12 @@ pub enum NoSummary {
     LongerThanSource { tokens: u32, source_tokens: u32 },
 }
 
-/// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. If its messages have more
-/// than `source_tokens`, they are shortened to that. Times are told as `local_time`.
+/// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. If its messages, of
+/// `counted_tokens`, have more than `source_tokens`, the longer ones are shortened. Times are told as `local_time`.
 pub fn prompt(
     cut: &Cut<'_, '_>,
     max_tokens: u32,
-    source_tokens: u32,
+    (source_tokens, counted_tokens): (u32, u32),
     focus: Option<&str>,
     local_time: &LocalTime,
 ) -> Prompt {
@@ -73,9 +74,15 @@ pub fn prompt(
         text.push_str(&markup::summary(&folded.message.plain_text()));
     }
     // With few exceptions, a character is at most one token.
-    let all = cut.counted.iter().fold(0, |sum: u32, message| sum.saturating_add(message.tokens()));
-    let share = if all > source_tokens { cut.counted.len() } else { 1 };
-    let quoted = (usize::try_from(source_tokens).unwrap_or(MAX_QUOTED) / share).min(MAX_QUOTED);
+    let most = u64::from(source_tokens);
+    let quoted = if counted_tokens > source_tokens {
+        let length = |message: &Message<'_>| message.newest().message.plain_text().chars().count() as u64;
+        let all: u64 = cut.counted.iter().map(length).sum();
+        most.max(all * most / u64::from(counted_tokens)) / cut.counted.len().max(1) as u64
+    } else {
+        most
+    };
+    let quoted = usize::try_from(quoted).unwrap_or(MAX_QUOTED).min(MAX_QUOTED);
     let said = cut
         .counted
         .iter()

@@ -87,7 +87,7 @@ impl Message<'_> {
     }
 
     /// Returns true if it is a reply with a tool call without a result, such as one that waits for an approval. A call in a
-    /// person's own message gets none.
+    /// person's message never gets one.
     pub fn is_open(&self) -> bool {
         self.first.key.is_reply() && self.newest.record.message.has_open_call()
     }

@@ -244,7 +244,7 @@ fn time_of_day(text: &str) -> Option<(Time, &str)> {
     if !is_marked && is_late.is_none() {
         return None;
     }
-    // Of this night or the next one.
+    // Ambiguous: of this day or of the next.
     if is_night && matches!(hour, 12 | 1..=4) {
         return None;
     }

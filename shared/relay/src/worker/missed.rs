@@ -107,7 +107,7 @@ impl<H: Host> Worker<'_, H> {
                 return Ok(());
             }
             start = last;
-            // Refused since.
+            // Discord refuses the channel now: the rest is skipped.
             let Some(next) = self.page(place, start).await? else { return Ok(()) };
             page = next;
         }

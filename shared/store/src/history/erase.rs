@@ -4,11 +4,14 @@
 //!
 //! 1. **put** an object with the other records, under a name of its own, and its index for searches
 //! 2. **put the pointer** in place of the earlier one, if that is still the one that was read. It names the object that it
-//!    `replaces`. If the last record was erased, it has another key: the erased one may come again, and is archived then
+//!    `replaces`. If the segment's last record was erased, the pointer moves to the key of the new last one, so that the
+//!    erased one can be archived if it comes again
 //! 3. **delete** that object and its index. Whoever erases in this chat next does this again
 //!
-//! Between any two steps the pointer refers to an object that exists. A pointer to a segment of which no record is left
-//! counts 0 records and has no object; it stays until a new segment ends with the same record.
+//! Between any two steps the pointer refers to an object that exists. Of a segment of which no record is left, the pointer
+//! counts 0 records, has no object, and is deleted last.
+
+use std::collections::HashSet;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::media::identity;
@@ -82,9 +85,20 @@ impl History {
         Ok(ErasedOf { records, last })
     }
 
-    /// Reads the pointers of the segments of `chat` under this one name, also of those without records.
+    /// Reads the pointers of the segments of `chat` under this one name. Deletes what an erasure that broke off has left:
+    /// replaced objects, and pointers to segments without records. The chat must be claimed.
     pub async fn segments_to_erase(&self, chat: &ChatKey) -> Result<Vec<SegmentInfo>, HistoryError> {
-        self.pointers(chat, &shelf::all_pointers(false)).await
+        let pointers = self.pointers(chat, &shelf::all_pointers(false)).await?;
+        let (empty, segments): (Vec<_>, Vec<_>) = pointers.iter().cloned().partition(|info| info.count == 0);
+        let objects: HashSet<String> = segments.iter().map(SegmentInfo::object).collect();
+        for replaced in pointers.iter().filter_map(|info| info.replaces.as_ref()) {
+            if !objects.contains(replaced) {
+                self.bucket.delete_some(replaced).await?;
+            }
+        }
+        let empty = empty.iter().map(|info| shelf::pointer_key(info.to.as_str())).collect();
+        self.table.delete(&partition(chat), empty).await?;
+        Ok(segments)
     }
 
     /// Replaces a segment by one without the records that `is_theirs` selects, and deletes their large bodies and their
@@ -94,9 +108,6 @@ impl History {
         info: &SegmentInfo,
         is_theirs: &IsTheirs<'_>,
     ) -> Result<usize, HistoryError> {
-        if let Some(replaced) = &info.replaces {
-            self.bucket.delete_some(replaced).await?;
-        }
         let segment = self.segment_of(info).await?;
         let (theirs, others): (Vec<&Stored>, Vec<&Stored>) =
             segment.records.iter().partition(|stored| is_theirs(stored.record()));
@@ -126,6 +137,9 @@ impl History {
         }
         self.point_again(info, &rest).await?;
         self.bucket.delete_some(&info.object()).await?;
+        if rest.count == 0 {
+            self.table.delete(&partition(&info.chat), vec![shelf::pointer_key(info.to.as_str())]).await?;
+        }
         self.segments.evict(|other| other.chat == info.chat);
         Ok(theirs.len())
     }

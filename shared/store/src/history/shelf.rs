@@ -248,7 +248,7 @@ impl History {
         let written = if new.to == old.to {
             self.table.put_over(item_of(new)?, was).await?
         } else {
-            self.table.put_for(item_of(new)?, &pointer_key(old.to.as_str()), was).await?
+            self.table.put_replacing(item_of(new)?, &pointer_key(old.to.as_str()), was).await?
         };
         if matches!(written, Written::Done(_))
             || self.pointer(&new.chat, &new.to).await?.as_ref() == Some(new)

@@ -261,7 +261,7 @@ impl Store {
         if self.expelled.contains(channel_id) {
             return error(403, 50_001, "Missing Access");
         }
-        if self.without_history.contains(channel_id) && body["message_reference"].is_object() {
+        if self.without_history.contains(channel_id) && body.get("message_reference").is_some() {
             return error(403, 160_002, "Cannot reply without permission to read message history");
         }
         let nonce = body["nonce"].as_str().map(str::to_owned);

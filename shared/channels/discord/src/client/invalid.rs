@@ -1,6 +1,6 @@
 //! Count of the responses for which Discord bans an address: [`Invalid`].
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +16,9 @@ const WINDOW: Duration = Duration::from_mins(10);
 /// shared by many functions.
 const MAX_INVALID: usize = 100;
 
+/// Maximum number of channels that are known to be without a history.
+const MAX_WITHOUT_HISTORY: usize = 1000;
+
 /// The invalid responses (401, 403, 429) of the last ten minutes.
 #[derive(Debug, Default)]
 pub(super) struct Invalid(Mutex<Counted>);
@@ -25,6 +28,8 @@ struct Counted {
     times: VecDeque<Timestamp>,
     /// Time of the last 401 for the bot's token.
     unauthorized: Option<Timestamp>,
+    /// Channels of which the bot may not read the history, so that a reply there would be one more 403.
+    without_history: HashSet<String>,
 }
 
 impl Invalid {
@@ -48,6 +53,19 @@ impl Invalid {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns true if a reply in this channel was refused, since the bot may not read its history.
+    pub(super) fn is_without_history(&self, channel_id: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).without_history.contains(channel_id)
+    }
+
+    pub(super) fn note_without_history(&self, channel_id: &str) {
+        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counted.without_history.len() >= MAX_WITHOUT_HISTORY {
+            counted.without_history.clear();
+        }
+        counted.without_history.insert(channel_id.to_owned());
     }
 
     pub(super) fn count(&self, status: u16, is_of_bot: bool, now: Timestamp) {

@@ -110,7 +110,8 @@ impl Client {
         let mut body = body(message);
         body["nonce"] = message.nonce.into();
         body["enforce_nonce"] = true.into();
-        if let Some(id) = address.message_id.as_deref().filter(|_| message.is_first) {
+        let may_refer = message.is_first && !self.invalid.is_without_history(&address.channel_id);
+        if let Some(id) = address.message_id.as_deref().filter(|_| may_refer) {
             body[REFERENCE] = json!({"message_id": id, "fail_if_not_exists": false});
         }
         loop {
@@ -125,8 +126,10 @@ impl Client {
                 is_repeatable: true,
             };
             match self.send(&call, budget).await {
-                Err(CallError::Refused { code: NO_HISTORY, .. }) if body.get(REFERENCE).is_some() => {
-                    body[REFERENCE].take();
+                Err(CallError::Refused { code: NO_HISTORY, .. })
+                    if body.as_object_mut().is_some_and(|body| body.remove(REFERENCE).is_some()) =>
+                {
+                    self.invalid.note_without_history(&address.channel_id);
                 }
                 sent => return sent,
             }

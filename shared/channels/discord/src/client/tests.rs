@@ -163,6 +163,8 @@ async fn a_reply_is_sent_without_its_reference_where_the_bot_may_not_read_the_hi
     let sent = api.sent();
     assert_eq!((sent.len(), sent[0].content.as_str(), &sent[0].refers_to), (1, "a", &None));
     assert_eq!(api.calls().len(), 2);
+    client.send_message(&channel(), message("b", "b", true)).await.unwrap();
+    assert_eq!((api.sent().len(), api.calls().len()), (2, 3), "the next is not refused first");
 }
 
 #[tokio::test]

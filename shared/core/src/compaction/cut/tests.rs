@@ -197,7 +197,7 @@ fn a_pending_approval_prevents_cuts_after_it_until_its_patience_ends() {
     let at = |now| told(&records, Why::Asked, &RULES, now);
     assert_eq!(at(50), "u1 a1 u2 | a2 u3 a3 u4 a4 u9 a9");
     assert_eq!(at(51), "u1 a1 u2 a2 u3 a3 u4 a4 | u9 a9");
-    // Nobody makes a call that a person's message shows.
+    // A call in a person's message is never made.
     let first = [with_call(aside(1, 1), "input-available"), aside(2, 2), aside(3, 3), aside(4, 4)];
     check(&first, Why::Asked, "u1 u2 | u3 u4");
 }

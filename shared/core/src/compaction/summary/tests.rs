@@ -85,7 +85,7 @@ const RULES: Rules =
 /// Returns the prompt for a summary of all `records`.
 fn prompt_for(records: &[Record], max_tokens: u32, focus: Option<&str>) -> Prompt {
     let view = SessionView::of(records, hours(9), &POLICY);
-    prompt(&cut(&view, Why::Asked, &RULES, hours(9)).unwrap(), max_tokens, 1_000, focus, &utc())
+    prompt(&cut(&view, Why::Asked, &RULES, hours(9)).unwrap(), max_tokens, (1_000, 0), focus, &utc())
 }
 
 fn utc() -> LocalTime {
@@ -145,11 +145,19 @@ fn messages_that_must_be_counted_together_are_shortened_to_the_tokens_that_a_req
     }
     let view = SessionView::of(&talk, hours(9), &POLICY);
     let all = Cut { folded: None, counted: &view.earlier, leaves_more: false };
-    let said = |source_tokens| prompt(&all, 100, source_tokens, None, &utc()).text;
-    assert_eq!(said(3000).matches(&"middle ".repeat(200)).count(), 10, "all of it fits");
-    let (half, least) = (said(1500), said(750));
-    assert_eq!((half.matches("begin ").count(), half.matches("end").count()), (10, 10), "{half}");
-    assert!(tokens::of_text(&least) < tokens::of_text(&half) && half.len() < 10 * 500, "{half}");
+    let said = |most, counted| prompt(&all, 100, (most, counted), None, &utc()).text;
+    let counted: u32 = view.earlier.iter().map(Message::tokens).sum();
+    // A model that counts fewer tokens than we do is told all of it.
+    for most in [counted, counted * 4 / 5] {
+        assert_eq!(said(most, most).matches(&"middle ".repeat(200)).count(), 10, "all of it fits");
+    }
+    for most in [1500, 750] {
+        let text = said(most, counted);
+        assert_eq!((text.matches("begin ").count(), text.matches("end").count()), (10, 10), "{text}");
+        let tokens = tokens::of_text(&text);
+        // Beside the texts there are senders, and marks of what is left out.
+        assert!(tokens > most && tokens < most + 600, "{tokens} of {most}");
+    }
 }
 
 #[test]

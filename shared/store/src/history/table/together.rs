@@ -97,7 +97,7 @@ impl Table {
 
     /// Puts `item` unless its key is taken, and deletes the item `sk` of its partition, if that has this value of this
     /// attribute: both or neither. The SDK's idempotency token makes a repeat safe.
-    pub(crate) async fn put_for(
+    pub(crate) async fn put_replacing(
         &self,
         item: Item,
         sk: &str,
