@@ -75,6 +75,9 @@ fn a_reply_that_went_on_after_its_summary_is_shown_beside_it() {
     check(&told(&[gone_on(1)]), 3, "s2 |");
     // An edit of a message changes nothing of the summary.
     check(&told(&[arrived_at(3, edit(&u1, 1, None))]), 3, "s2 |");
+    // Once its date has come, it is what the summary counts.
+    let lapsed = Record { expires_at: Some(hours(4).as_millis() / 1000), ..a1.clone() };
+    check(&[u1.clone(), lapsed, summed_up.clone(), gone_on(3)], 4, "s2 |");
     // The clock of the process that stored the reply was ahead.
     check(&[u1.clone(), arrived_at(9, a1.clone()), summed_up.clone()], 3, "s2 |");
 }
