@@ -316,11 +316,11 @@ fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>, data_dir: PathBuf) 
             let removed = async {
                 outbox.forget(&names)?;
                 stores.purge().await?;
+                // Emptied, not deleted: a prompt that is open would write all its lines again.
                 if names.iter().any(|name| name.person().is_some())
                     && let Err(error) = OpenOptions::new().write(true).truncate(true).open(&typed)
                     && error.kind() != ErrorKind::NotFound
                 {
-                    // Not deleted: a prompt that is open would write all its lines again.
                     return Err(error).with_context(|| format!("failed to empty {}", typed.display()));
                 }
                 Ok(())

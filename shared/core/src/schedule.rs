@@ -181,7 +181,7 @@ fn next_date(cron: &Crontab, zone: &tz::TimeZone, after: Timestamp) -> Option<Ti
         if at > after {
             return Some(at);
         }
-        // In the hour that clocks repeat: this time of day has come already.
+        // In the hour that clocks repeat, this time of day has come already.
         local = in_utc(next)?;
     }
 }

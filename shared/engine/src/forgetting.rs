@@ -166,7 +166,7 @@ async fn owners_of(
 ) -> Result<BTreeSet<Owner>, HistoryError> {
     let people = People::beside(history);
     let mut authors: BTreeSet<String> = BTreeSet::new();
-    // Also those that no rule names any more.
+    // Those that replied there, also if no rule names them any more.
     let mut agent_ids: BTreeSet<&str> = BTreeSet::new();
     for record in records {
         agent_ids.extend(record.chat.agent_id());

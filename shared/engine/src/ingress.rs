@@ -345,8 +345,8 @@ impl Ingress {
         Ok(Commanded { appended, confirmation })
     }
 
-    /// Sends a confirmation through `deliverer`, at `now`. If the platform will never accept it, or not at the moment and
-    /// nothing `must_confirm`, that is only logged.
+    /// Sends a confirmation through `deliverer`, at `now`. If the platform will never accept it, that is only logged; also if
+    /// it does not at the moment, unless `must_confirm`.
     pub async fn tell(
         &self,
         draft: &Draft,

@@ -83,7 +83,7 @@ impl Schedules {
         Ok(match scheduling::create(&self.history, &self.chat, schedule).await {
             Ok((stored, _)) => Ok(as_json(&stored)),
             Err(CreateError::History(error)) => return Err(error),
-            // By an attempt at this turn that was cut off.
+            // An attempt at this turn that was cut off has set another one.
             Err(CreateError::Taken) => {
                 Err("another reminder is set already in this turn: see schedule_list, and cancel it \
                  before you set this one"
