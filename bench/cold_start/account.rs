@@ -6,13 +6,16 @@ use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
+use annals_aws::SdkConfig;
+use annals_aws::bucket::Bucket;
+use annals_aws::connector::Https;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_local::stores::engine::Engine;
 use annals_local::stores::{BUCKET, TABLE};
 use annals_store::history::History;
 use annals_store::settings::retention;
-use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
@@ -74,22 +77,17 @@ impl Account {
     /// Returns the histories in the table, on `clock`.
     pub(crate) fn history(&self, clock: Clock) -> History {
         let (region, keys) = (Region::new("eu-central-1"), Credentials::new("a", "b", None, None, "bench"));
-        let dynamodb = aws_sdk_dynamodb::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(region.clone())
-            .credentials_provider(keys.clone())
-            .endpoint_url(format!("http://{}", self.dynamodb))
-            .build();
-        let s3 = aws_sdk_s3::Config::builder()
+        let aws = SdkConfig::builder()
             .behavior_version(BehaviorVersion::latest())
             .region(region)
-            .credentials_provider(keys)
-            .endpoint_url(format!("http://{}", self.others[0].1))
+            .credentials_provider(SharedCredentialsProvider::new(keys))
+            .http_client(Https::new())
             .build();
-        let (dynamodb, s3) =
-            (aws_sdk_dynamodb::Client::from_conf(dynamodb), aws_sdk_s3::Client::from_conf(s3));
+        let at = |address: &SocketAddr| aws.to_builder().endpoint_url(format!("http://{address}")).build();
+        let dynamodb = aws_sdk_dynamodb::Client::new(&at(&self.dynamodb));
+        let bucket = Bucket::new(&at(&self.others[0].1), BUCKET);
         let retention = retention(Env::new(&|_| None)).unwrap();
-        History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), clock, retention)
+        History::new(dynamodb, TABLE.into(), bucket, clock, retention)
     }
 
     /// Takes the bodies of the messages that the queue has received since the last call.

@@ -27,7 +27,6 @@ use annals_core::language::Language;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::environment::{process_env, process_names};
-use annals_runtime::aws;
 use annals_runtime::secrets::Settings;
 use anyhow::bail;
 use aws_config::SdkConfig;
@@ -95,7 +94,7 @@ async fn check(
     let own = Env::new(&process_env);
     let is_stack = !is_own && stack::NAMES.iter().any(|name| own.optional(name).is_some());
     let names_secrets = own.optional("ANNALS_SECRETS").is_some();
-    let aws = if is_stack || names_secrets { Some(aws::sdk_config().await) } else { None };
+    let aws = if is_stack || names_secrets { Some(annals_aws::config::user().await) } else { None };
     if let Some(aws) = &aws {
         report(credentials(aws).await)?;
     }

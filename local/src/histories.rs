@@ -7,7 +7,7 @@ use annals_store::history::{History, Retention};
 use anyhow::Context;
 
 use crate::queue::LocalQueue;
-use crate::stores::{BUCKET, Stores, TABLE, check_writable, make};
+use crate::stores::{Stores, TABLE, check_writable, make};
 
 /// Opens the histories of a data directory, for commands that only read.
 pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
@@ -48,5 +48,5 @@ pub async fn new_history(data_dir: &Path, retention: Retention, clock: Clock) ->
 }
 
 pub(crate) fn history(stores: &Stores, retention: Retention, clock: Clock) -> History {
-    History::new(stores.dynamodb.clone(), TABLE.into(), stores.s3.clone(), BUCKET.into(), clock, retention)
+    History::new(stores.dynamodb.clone(), TABLE.into(), stores.bucket.clone(), clock, retention)
 }

@@ -27,7 +27,6 @@ use annals_io::clock::Clock;
 use annals_io::metrics::Metrics;
 use annals_model::{ModelSettings, Models};
 use annals_relay::Relay;
-use annals_runtime::aws;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
 use annals_store::history::History;
@@ -372,6 +371,6 @@ async fn to_the_end(request: Request, next: Next) -> Response {
 
 /// Returns the models, with this machine's AWS credentials if they need them.
 async fn models(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Models> {
-    let aws = if settings.needs_aws() { Some(Box::pin(aws::sdk_config()).await) } else { None };
+    let aws = if settings.needs_aws() { Some(Box::pin(annals_aws::config::user()).await) } else { None };
     Ok(Models::new(settings, clock, aws.as_ref(), &Metrics::default())?)
 }

@@ -21,6 +21,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use annals_aws::SdkConfig;
+use annals_aws::bucket::Bucket;
 use annals_store::history::due;
 use anyhow::{Context, anyhow, ensure};
 use aws_sdk_dynamodb::error::SdkError;
@@ -28,8 +30,8 @@ use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType, TableDescription};
 
 use self::engine::Engine;
-use self::folder::{Folder, S3};
-use self::in_process::{ENDPOINT, InProcess};
+use self::folder::Folder;
+use self::in_process::InProcess;
 use crate::errors::aws_message;
 
 /// Name of the table.
@@ -50,8 +52,10 @@ pub const REGION: &str = "us-east-1";
 pub struct Stores {
     /// A client of the DynamoDB engine.
     pub dynamodb: aws_sdk_dynamodb::Client,
-    /// A client of the S3 service.
-    pub s3: aws_sdk_s3::Client,
+    /// The bucket in the S3 service.
+    pub bucket: Bucket,
+    /// Configuration of clients of both.
+    pub aws: SdkConfig,
     /// The DynamoDB engine itself.
     pub engine: Engine,
     /// The folder of the S3 service.
@@ -168,8 +172,9 @@ impl Stores {
             .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
         let engine = Engine::new(engine);
         let folder = Folder::new(&s3);
-        let (dynamodb, s3) = (dynamodb_client(engine.clone()), s3_client(folder.service(None)?));
-        let stores = Self { dynamodb, s3, engine, folder, database };
+        let aws = InProcess { dynamodb: engine.clone(), s3: folder.service(None)? }.config();
+        let (dynamodb, bucket) = (dynamodb_client(&aws), Bucket::new(&aws, BUCKET));
+        let stores = Self { dynamodb, bucket, aws, engine, folder, database };
         stores.make_table(TABLE, true).await?;
         stores.make_table(QUEUE_TABLE, false).await?;
         Ok(stores)
@@ -225,25 +230,8 @@ impl Stores {
     }
 }
 
-fn dynamodb_client(engine: Engine) -> aws_sdk_dynamodb::Client {
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
-        .region(aws_sdk_dynamodb::config::Region::new(REGION))
-        .allow_no_auth()
-        .endpoint_url(ENDPOINT)
-        .http_client(InProcess::DynamoDb(engine).http_client())
-        .build();
+/// Returns a client of DynamoDB that signs nothing.
+pub fn dynamodb_client(aws: &SdkConfig) -> aws_sdk_dynamodb::Client {
+    let config = aws_sdk_dynamodb::config::Builder::from(aws).allow_no_auth().build();
     aws_sdk_dynamodb::Client::from_conf(config)
-}
-
-fn s3_client(service: S3) -> aws_sdk_s3::Client {
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
-        .region(aws_sdk_s3::config::Region::new(REGION))
-        .allow_no_auth()
-        .endpoint_url(ENDPOINT)
-        .http_client(InProcess::S3(service).http_client())
-        .force_path_style(true)
-        .build();
-    aws_sdk_s3::Client::from_conf(config)
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use annals_aws::bucket::Bucket;
+use annals_aws::connector::Https;
 use annals_core::record::Record;
 use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;
@@ -12,13 +14,13 @@ use annals_io::clock::Clock;
 use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_local::queue::LocalQueue;
-use annals_local::stores::{BUCKET, REGION, Stores, TABLE};
+use annals_local::stores::{BUCKET, Stores, TABLE, dynamodb_client};
 use annals_store::history::{History, Retention};
 use annals_store::settings::retention;
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::model_api::{self, ModelApi};
 use annals_test_support::telegram_api::{self, Sent, TelegramApi};
-use aws_sdk_s3::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use axum::Router;
 use axum::extract::Request;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -547,8 +549,8 @@ impl TestApp {
         self.history_of(clients_of(self.stores().clone(), &self.store_proxies().unwrap()))
     }
 
-    fn history_of(&self, Stores { dynamodb, s3, .. }: Stores) -> History {
-        History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), self.clock.clone(), self.retention())
+    fn history_of(&self, Stores { dynamodb, bucket, .. }: Stores) -> History {
+        History::new(dynamodb, TABLE.into(), bucket, self.clock.clone(), self.retention())
     }
 
     fn retention(&self) -> Retention {
@@ -644,24 +646,13 @@ async fn through(proxies: &mut Vec<FaultProxy>, dice: Option<&Dice>, service: Se
     proxies[proxies.len() - 1].url().to_owned()
 }
 
-/// Replaces the clients by those of a deployed function, which retry sooner, at these URLs of DynamoDB and S3.
+/// Returns the stores with clients as a deployed function has them, which retry sooner, at these URLs of DynamoDB and S3.
 fn clients_of(mut stores: Stores, [dynamodb, s3]: &[String; 2]) -> Stores {
     let retries = RetryConfig::standard().with_initial_backoff(Duration::from_millis(10));
-    let config = aws_sdk_dynamodb::Config::builder()
-        .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
-        .region(aws_sdk_dynamodb::config::Region::new(REGION))
-        .allow_no_auth()
-        .endpoint_url(dynamodb)
-        .retry_config(retries.clone());
-    stores.dynamodb = aws_sdk_dynamodb::Client::from_conf(config.build());
-    let config = aws_sdk_s3::Config::builder()
-        .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
-        .region(aws_sdk_s3::config::Region::new(REGION))
-        .allow_no_auth()
-        .endpoint_url(s3)
-        .force_path_style(true)
-        .retry_config(retries);
-    stores.s3 = aws_sdk_s3::Client::from_conf(config.build());
+    let aws = stores.aws.to_builder().http_client(Https::new()).retry_config(retries).build();
+    let at = |url: &str| aws.to_builder().endpoint_url(url).build();
+    stores.dynamodb = dynamodb_client(&at(dynamodb));
+    stores.bucket = Bucket::new(&at(s3), BUCKET);
     stores
 }
 

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_local::stores::BUCKET;
 use annals_store::history::turn::Claim;
 use annals_store::history::{
     Archived, History, HistoryError, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, SegmentError, ToArchive,
 };
-use aws_sdk_s3::primitives::ByteStream;
 
 use crate::faults::{Faults, Plan};
 use crate::world::{EVERYTHING, LEASE, World, archived, chat, claim, message, records_of};
@@ -182,13 +180,9 @@ async fn a_damaged_object_is_noticed_before_and_after_its_pointer_is_written() {
     let world = World::new().await;
     let (history, chat) = (&world.history, &world.chat);
     let put = async |key: &str, bytes: Vec<u8>| {
-        let put = world.stores.s3.put_object().bucket(BUCKET).key(key).body(ByteStream::from(bytes));
-        put.send().await.unwrap();
+        world.stores.bucket.put(key, "application/gzip", bytes).await.unwrap();
     };
-    let get = async |key: &str| -> Vec<u8> {
-        let object = world.stores.s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
-        object.body.collect().await.unwrap().to_vec()
-    };
+    let get = async |key: &str| -> Vec<u8> { world.stores.bucket.get(key).await.unwrap().unwrap() };
 
     // Before: the run dies right after its put.
     fill(history, chat).await;
@@ -207,7 +201,7 @@ async fn a_damaged_object_is_noticed_before_and_after_its_pointer_is_written() {
     let HistoryError::Segment(SegmentError::ReadBack { key: named, .. }) = &error else { panic!("{error}") };
     assert_eq!(*named, key);
     assert_eq!(world.segments().await, []);
-    world.stores.s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
+    world.stores.bucket.delete(&key).await.unwrap();
     history.archive_all(&lease, &EVERYTHING).await.unwrap();
     assert_archived_once(&world, chat, "stored again").await;
 
@@ -219,7 +213,7 @@ async fn a_damaged_object_is_noticed_before_and_after_its_pointer_is_written() {
     put(&key, changed).await;
     let error = world.another_process().segment(chat, &info.id).await.unwrap_err();
     assert!(matches!(error, HistoryError::Segment(SegmentError::Damaged { .. })), "{error}");
-    world.stores.s3.delete_object().bucket(BUCKET).key(&key).send().await.unwrap();
+    world.stores.bucket.delete(&key).await.unwrap();
     let error = world.another_process().segment(chat, &info.id).await.unwrap_err();
     assert!(matches!(error, HistoryError::Segment(SegmentError::Missing { .. })), "{error}");
 }

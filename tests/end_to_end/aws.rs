@@ -7,6 +7,9 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::Arc;
 
+use annals_aws::SdkConfig;
+use annals_aws::bucket::Bucket;
+use annals_aws::connector::Https;
 use annals_core::chat_key::ChatKey;
 use annals_core::settings::Env;
 use annals_engine::ingress::{Ingress, IngressConfig};
@@ -14,6 +17,8 @@ use annals_io::clock::Clock;
 use annals_store::history::History;
 use annals_store::queue::{Sqs, Turn};
 use annals_store::settings::retention;
+use aws_config::{BehaviorVersion, Region};
+use aws_sdk_dynamodb::config::SharedCredentialsProvider;
 use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -26,6 +31,7 @@ use crate::world::message;
 
 /// The clients of a process with the printed variables.
 struct Clients {
+    aws: SdkConfig,
     dynamodb: aws_sdk_dynamodb::Client,
     s3: aws_sdk_s3::Client,
     sqs: aws_sdk_sqs::Client,
@@ -46,27 +52,28 @@ impl Clients {
     fn new(variables: &HashMap<String, String>, secret: &str) -> Self {
         let credentials =
             aws_sdk_s3::config::Credentials::new(&variables["AWS_ACCESS_KEY_ID"], secret, None, None, "test");
-        macro_rules! config {
-            ($sdk:ident) => {
-                $sdk::Config::builder()
-                    .behavior_version($sdk::config::BehaviorVersion::latest())
-                    .region($sdk::config::Region::new(variables["AWS_REGION"].clone()))
-                    .credentials_provider(credentials.clone())
-                    .endpoint_url(&variables["AWS_ENDPOINT_URL"])
-            };
-        }
+        let aws = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new(variables["AWS_REGION"].clone()))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .endpoint_url(&variables["AWS_ENDPOINT_URL"])
+            .http_client(Https::new())
+            .build();
+        let s3 = aws_sdk_s3::config::Builder::from(&aws).force_path_style(true).build();
         Self {
-            dynamodb: aws_sdk_dynamodb::Client::from_conf(config!(aws_sdk_dynamodb).build()),
-            s3: aws_sdk_s3::Client::from_conf(config!(aws_sdk_s3).force_path_style(true).build()),
-            sqs: aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs).build()),
-            secrets: aws_sdk_secretsmanager::Client::from_conf(config!(aws_sdk_secretsmanager).build()),
+            dynamodb: aws_sdk_dynamodb::Client::new(&aws),
+            s3: aws_sdk_s3::Client::from_conf(s3),
+            sqs: aws_sdk_sqs::Client::new(&aws),
+            secrets: aws_sdk_secretsmanager::Client::new(&aws),
+            aws,
         }
     }
 
     fn history(&self, variables: &HashMap<String, String>) -> History {
-        let (table, bucket) = (variables["ANNALS_TABLE"].clone(), variables["ANNALS_BUCKET"].clone());
+        let (table, bucket) =
+            (variables["ANNALS_TABLE"].clone(), Bucket::new(&self.aws, &variables["ANNALS_BUCKET"]));
         let retention = retention(Env::new(&|_| None)).unwrap();
-        History::new(self.dynamodb.clone(), table, self.s3.clone(), bucket, Clock::system(), retention)
+        History::new(self.dynamodb.clone(), table, bucket, Clock::system(), retention)
     }
 }
 
@@ -85,7 +92,7 @@ async fn outbox(base: &str) -> Vec<Value> {
 async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
     let dir = tempfile::tempdir().unwrap();
     let (process, variables, clients) = started(dir.path(), &[]);
-    let queue = Arc::new(Sqs::new(clients.sqs.clone(), variables["ANNALS_QUEUE_URL"].clone()));
+    let queue = Arc::new(Sqs::new(&clients.aws, variables["ANNALS_QUEUE_URL"].clone()));
     let history = clients.history(&variables);
     let ingress = Ingress::new(history.clone(), queue, IngressConfig::default());
 
@@ -105,6 +112,25 @@ async fn a_function_in_another_process_can_store_messages_and_queue_turns() {
     let bodies = clients.s3.list_objects_v2().bucket(&variables["ANNALS_BUCKET"]).prefix("bodies/");
     let bodies = bodies.send().await.unwrap();
     assert_eq!(bodies.contents().len(), 2, "the message and its reply");
+}
+
+/// The service checks the signature of each request by code of its own.
+#[tokio::test]
+async fn an_object_of_any_name_is_put_listed_read_and_deleted() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_process, variables, clients) = started(dir.path(), &[]);
+    let bucket = Bucket::new(&clients.aws, &variables["ANNALS_BUCKET"]);
+    let key = "agents/a b/ü+&=~'(1).md";
+    assert!(bucket.put_new(key, "text/markdown", b"hello".to_vec()).await.unwrap());
+    assert!(!bucket.put_new(key, "text/markdown", b"other".to_vec()).await.unwrap());
+    assert_eq!(bucket.get(key).await.unwrap(), Some(b"hello".to_vec()));
+    assert_eq!(bucket.list("agents/a b/ü+&").await.unwrap(), [key]);
+    bucket.put("agents/empty", "text/plain", Vec::new()).await.unwrap();
+    assert_eq!(bucket.delete_some("agents/").await.unwrap().len(), 2);
+    assert_eq!((bucket.get(key).await.unwrap(), bucket.list("").await.unwrap()), (None, Vec::new()));
+    let wrong = Bucket::new(&Clients::new(&variables, "wrong").aws, &variables["ANNALS_BUCKET"]);
+    let refused = wrong.get(key).await.unwrap_err().to_string();
+    assert!(refused.contains("SignatureDoesNotMatch"), "{refused}");
 }
 
 #[tokio::test]

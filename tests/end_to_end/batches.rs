@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_agent::{Agent, batch};
+use annals_aws::connector::Https;
 use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::message::Role;
 use annals_engine::delivery::Deliverer;
 use annals_store::queue::Sqs;
-use aws_sdk_sqs::config::{BehaviorVersion, Credentials, Region};
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::post;
@@ -59,13 +61,15 @@ async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
         "{}"
     }));
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let config = aws_sdk_sqs::Config::builder()
+    let credentials = Credentials::new("test", "test", None, None, "test");
+    let aws = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-central-1"))
         .endpoint_url(&url)
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .http_client(Https::new())
         .build();
-    (Sqs::new(aws_sdk_sqs::Client::from_conf(config), format!("{url}/turns.fifo")), pauses)
+    (Sqs::new(&aws, format!("{url}/turns.fifo")), pauses)
 }
 
 struct Bench {

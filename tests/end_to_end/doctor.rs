@@ -166,7 +166,7 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
             "bucket encryption",
             "s3:GetEncryptionConfiguration",
         ),
-        (|a| a.denied.push("HeadBucket"), "bucket annals-bucket-1", "s3:ListBucket"),
+        (|a| a.denied.push("ListBucket"), "bucket annals-bucket-1", "s3:ListBucket"),
         (|a| unset(a, "FifoQueue"), "queue annals-Queue-1.fifo", "not FIFO"),
         (|a| queue(a, QUEUE)["DeduplicationScope"] = "queue".into(), "queue throughput", "300 turns"),
         (

@@ -1,19 +1,20 @@
-//! Stores that fail at a chosen request, as a client's interceptor: [`Faults`].
+//! Stores that fail at a chosen request: [`Faults`], which stands before an HTTP client.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
-use aws_sdk_s3::config::http::HttpRequest;
-use aws_sdk_s3::config::interceptors::{
-    BeforeDeserializationInterceptorContextRef, BeforeSerializationInterceptorContextMut,
-    BeforeTransmitInterceptorContextRef,
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::config::SharedHttpClient;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
-use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_s3::error::BoxError;
-use aws_sdk_s3::operation::put_object::PutObjectInput;
-use aws_sdk_s3::primitives::ByteStream;
+use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
 
-/// An interceptor that makes requests fail. Clones count together.
+/// Makes requests fail. Clones count together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Inner>);
 
@@ -45,16 +46,22 @@ pub(crate) enum Plan {
 }
 
 impl Faults {
-    /// Returns an interceptor that follows `plan`.
+    /// Returns the faults of `plan`.
     pub(crate) fn new(plan: Plan) -> Self {
         Self(Arc::new(Inner { requests: AtomicUsize::new(0), plan }))
     }
 
-    /// Returns an interceptor that stalls before request `number`, until the test lets it go on. The test needs a runtime of
+    /// Returns faults that stall before request `number`, until the test lets it go on. The test needs a runtime of
     /// several threads.
     pub(crate) fn stalling(number: usize) -> (Self, Stall) {
         let ((stalled, has_stalled), (go, goes)) = (mpsc::channel(), mpsc::channel());
         (Self::new(Plan::Stall(number, Mutex::new((stalled, goes)))), Stall { has_stalled, go })
+    }
+
+    /// Returns `aws` with these faults before its HTTP client. No request is repeated.
+    pub(crate) fn before(self, aws: &SdkConfig) -> SdkConfig {
+        let http = Failing { faults: self, http: aws.http_client().unwrap() };
+        aws.to_builder().http_client(http).retry_config(RetryConfig::disabled()).build()
     }
 
     /// Returns the number of requests so far.
@@ -85,61 +92,57 @@ impl Stall {
     }
 }
 
-impl Intercept for Faults {
-    fn name(&self) -> &'static str {
-        "Faults"
-    }
+#[derive(Debug)]
+struct Failing<T> {
+    faults: Faults,
+    http: T,
+}
 
-    fn modify_before_serialization(
+impl HttpClient for Failing<SharedHttpClient> {
+    fn http_connector(
         &self,
-        context: &mut BeforeSerializationInterceptorContextMut<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        if let Plan::Altered(alter) = self.0.plan
-            && let Some(put) = context.input_mut().downcast_mut::<PutObjectInput>()
-            && put.key().is_some_and(|key| key.starts_with("segments/"))
-        {
-            let mut bytes = put.body().bytes().unwrap().to_vec();
-            alter(&mut bytes);
-            put.body = ByteStream::from(bytes);
-        }
-        Ok(())
+        settings: &HttpConnectorSettings,
+        components: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let http = self.http.http_connector(settings, components);
+        SharedHttpConnector::new(Failing { faults: self.faults.clone(), http })
     }
+}
 
-    fn read_before_transmit(
-        &self,
-        context: &BeforeTransmitInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let number = self.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        match &self.0.plan {
-            Plan::Before(last) if number >= *last => Err("dead".into()),
-            Plan::After(last) if number > *last => Err("dead".into()),
+impl HttpConnector for Failing<SharedHttpConnector> {
+    fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
+        let fault = |what: &str| ConnectorError::other(what.into(), None);
+        let number = self.faults.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        match &self.faults.0.plan {
+            Plan::Before(last) if number >= *last => return HttpConnectorFuture::ready(Err(fault("dead"))),
+            Plan::After(last) if number > *last => return HttpConnectorFuture::ready(Err(fault("dead"))),
             Plan::Stall(at, gate) if number == *at => {
                 let gate = gate.lock().unwrap();
                 gate.0.send(()).unwrap();
                 tokio::task::block_in_place(|| gate.1.recv().unwrap());
-                Ok(())
             }
-            Plan::NoSegments if puts(context.request(), "/segments/") => Err("no space".into()),
-            Plan::NoMedia if puts(context.request(), "/media/") => Err("no space".into()),
-            _ => Ok(()),
+            Plan::NoSegments if puts(&request, "/segments/") => {
+                return HttpConnectorFuture::ready(Err(fault("no space")));
+            }
+            Plan::NoMedia if puts(&request, "/media/") => {
+                return HttpConnectorFuture::ready(Err(fault("no space")));
+            }
+            Plan::Altered(alter) if puts(&request, "/segments/") => {
+                let mut bytes = request.body().bytes().unwrap().to_vec();
+                alter(&mut bytes);
+                *request.body_mut() = SdkBody::from(bytes);
+            }
+            _ => {}
         }
-    }
-
-    fn read_before_deserialization(
-        &self,
-        _: &BeforeDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        match &self.0.plan {
-            Plan::After(last) if self.requests() >= *last => Err("dead".into()),
-            Plan::Lost(lost) if self.requests() == *lost => Err("lost".into()),
-            _ => Ok(()),
-        }
+        let (answer, faults) = (self.http.call(request), self.faults.clone());
+        HttpConnectorFuture::new(async move {
+            let answer = answer.await;
+            match &faults.0.plan {
+                Plan::After(last) if faults.requests() >= *last => Err(fault("dead")),
+                Plan::Lost(lost) if faults.requests() == *lost => Err(fault("lost")),
+                _ => answer,
+            }
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
-use annals_local::stores::{BUCKET, TABLE};
+use annals_local::stores::TABLE;
 use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -19,8 +19,7 @@ const CHAT: &str = "telegram:chat:42";
 async fn left_of(app: &TestApp, what: &[String]) -> Vec<String> {
     let stores = app.stores();
     let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
-    let objects = stores.s3.list_objects_v2().bucket(BUCKET).send().await.unwrap();
-    let keys = objects.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
+    let keys = stores.bucket.list("").await.unwrap();
     let all = items.iter().map(|item| format!("{item:?}")).chain(keys);
     all.filter(|text| what.iter().any(|what| text.contains(what.as_str()))).collect()
 }

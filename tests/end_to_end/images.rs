@@ -10,7 +10,6 @@ use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::sort_key::SortKey;
 use annals_engine::delivery::Deliverer;
-use annals_local::stores::BUCKET;
 use annals_test_support::model_api::{images_of, is_for_summary, last_user_line, lines_said, texts_of};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi, picture};
 use base64::Engine;
@@ -52,12 +51,10 @@ async fn say(app: &TestApp, update: Update) {
 
 async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
     let stores = app.stores();
-    let listed = stores.s3.list_objects_v2().bucket(BUCKET).prefix("media/").send().await.unwrap();
     let mut kept = Vec::new();
-    for object in listed.contents() {
-        let key = object.key().unwrap();
-        let got = stores.s3.get_object().bucket(BUCKET).key(key).send().await.unwrap();
-        kept.push((key.to_owned(), got.body.collect().await.unwrap().to_vec()));
+    for key in stores.bucket.list("media/").await.unwrap() {
+        let object = stores.bucket.get(&key).await.unwrap().unwrap();
+        kept.push((key, object));
     }
     kept
 }

@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use annals_local::stores::BUCKET;
 use annals_test_support::model_api::texts_of;
-use aws_sdk_s3::primitives::ByteStream;
 use serde_json::{Value, json};
 
 use crate::app::{NOW, OPS_KEY, TestApp, chat_path, lines, text_of};
@@ -33,9 +31,7 @@ async fn a_lost_body_takes_no_other_message_with_it() {
     // One is deleted, and one is no message.
     let unreadable = bodies(&app).into_iter().find(|file| !gone.contains(file)).unwrap();
     let key = unreadable.strip_prefix(app.data_dir().join("s3/annals")).unwrap().to_str().unwrap();
-    let s3 = &app.stores().s3;
-    let put = s3.put_object().bucket(BUCKET).key(key).body(ByteStream::from_static(b"{\"id\":"));
-    put.send().await.unwrap();
+    app.stores().bucket.put(key, "application/json", b"{\"id\":".to_vec()).await.unwrap();
     std::fs::remove_file(&gone[0]).unwrap();
     app.restart().await;
     post(&app, "next", 3, "still there?").await;

@@ -9,11 +9,11 @@ use annals_core::draft::Draft;
 use annals_core::message::{Part, UiMessage};
 use annals_core::record::{Kind, MAX_AHEAD, Record};
 use annals_core::sort_key::Timestamp;
-use annals_local::stores::{BUCKET, TABLE};
+use annals_local::stores::TABLE;
 use annals_store::history::due::shard_of;
 use annals_store::history::turn::{Claim, OpenTurn};
 use annals_store::history::{Consumed, History, Outcome, Retention};
-use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::Builder;
 use aws_sdk_dynamodb::config::retry::{ClassifyRetry, RetryAction, RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_runtime_api::client::interceptors::context::InterceptorContext;
@@ -386,17 +386,14 @@ impl ClassifyRetry for Always {
 
 /// A history whose requests are repeated by the SDK, the answer to the `lost`th attempt of which is lost.
 fn lossy(world: &World, lost: usize) -> History {
-    let config: Config = world
-        .stores
-        .dynamodb
-        .config()
-        .to_builder()
+    let faults = Faults::new(Plan::Lost(lost));
+    let config = Builder::from(&faults.before(&world.stores.aws))
+        .allow_no_auth()
         .retry_config(RetryConfig::standard().with_initial_backoff(Duration::from_millis(1)))
         .retry_classifier(Always)
-        .interceptor(Faults::new(Plan::Lost(lost)))
         .build();
-    let (dynamodb, s3) = (aws_sdk_dynamodb::Client::from_conf(config), world.stores.s3.clone());
-    History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), world.clock.clone(), world.retention())
+    let (dynamodb, bucket) = (aws_sdk_dynamodb::Client::from_conf(config), world.stores.bucket.clone());
+    History::new(dynamodb, TABLE.into(), bucket, world.clock.clone(), world.retention())
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use annals_core::message::Part;
 use annals_core::sort_key::Timestamp;
-use annals_local::stores::BUCKET;
 use annals_store::history::{History, Search};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -186,11 +185,11 @@ async fn a_search_reads_one_index_a_segment_and_no_segment() {
     let all = find(&world.another_process(), 50).await;
     assert_eq!(all.len(), 6);
     for key in world.segment_objects("segments/").await {
-        world.stores.s3.delete_object().bucket(BUCKET).key(key).send().await.unwrap();
+        world.stores.bucket.delete(&key).await.unwrap();
     }
     assert_eq!(find(&world.another_process(), 50).await, all);
     let index = world.objects("segments/").await.remove(0);
-    world.stores.s3.delete_object().bucket(BUCKET).key(index).send().await.unwrap();
+    world.stores.bucket.delete(&index).await.unwrap();
     let history = world.another_process();
     let unread = history.search(&world.chat, &Search::new("oars", 50)).await.unwrap_err();
     assert!(unread.to_string().contains("not in S3 any more"), "{unread}");
@@ -210,10 +209,9 @@ async fn a_segment_without_its_index_is_searched_all_the_same() {
     };
     assert_eq!(find().await, (10, false));
     let [_, index] = &world.objects("segments/").await[..] else { panic!("one segment and its index") };
-    let put = world.stores.s3.put_object().bucket(BUCKET).key(index);
-    put.body(b"something else".to_vec().into()).send().await.unwrap();
+    world.stores.bucket.put(index, "application/gzip", b"something else".to_vec()).await.unwrap();
     assert_eq!(find().await, (10, false));
-    world.stores.s3.delete_object().bucket(BUCKET).key(index).send().await.unwrap();
+    world.stores.bucket.delete(index).await.unwrap();
     assert_eq!(find().await, (10, false));
 }
 

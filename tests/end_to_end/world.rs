@@ -1,11 +1,13 @@
 //! [`World`]: stores, a clock, a chat and the processes that work on them, without the program.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_agent::{Agent, TurnError};
+use annals_aws::bucket::Bucket;
 use annals_compactor::{Compactor, Report};
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
@@ -22,7 +24,7 @@ use annals_engine::settings::AgentConfig;
 use annals_engine::upkeep::Upkeep;
 use annals_engine::usage::UsageConfig;
 use annals_io::clock::Clock;
-use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_local::stores::{BUCKET, Stores, TABLE, dynamodb_client};
 use annals_local::upkeep::sweep;
 use annals_model::Model;
 use annals_store::history::turn::{Claim, Head, Lease};
@@ -34,8 +36,6 @@ use annals_store::queue::{QueueError, Turn, TurnQueue};
 use annals_store::settings::retention;
 use annals_test_support::model_api::{API_KEY, ModelApi};
 use aws_sdk_dynamodb::types::AttributeValue;
-use aws_sdk_s3::config::retry::RetryConfig;
-use aws_sdk_s3::types::Object;
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -390,9 +390,11 @@ impl World {
         };
         let mut items: Vec<String> = scanned.items.unwrap_or_default().into_iter().map(item).collect();
         items.sort_unstable();
-        let listed = self.stores.s3.list_objects_v2().bucket(BUCKET).send().await.unwrap();
-        let object = |object: &Object| format!("{:?} {:?} {:?}", object.key(), object.size(), object.e_tag());
-        let objects: Vec<String> = listed.contents().iter().map(object).collect();
+        let mut objects = Vec::new();
+        for key in self.objects("").await {
+            let content = hash(&self.stores.bucket.get(&key).await.unwrap());
+            objects.push((key, content));
+        }
         format!("{items:?} {objects:?} {:?} {:?}", self.queue.0.lock().unwrap(), self.clock.now())
     }
 
@@ -405,8 +407,7 @@ impl World {
 
     /// Returns the keys of the bucket's objects.
     pub(crate) async fn objects(&self, prefix: &str) -> Vec<String> {
-        let listed = self.stores.s3.list_objects_v2().bucket(BUCKET).prefix(prefix).send().await.unwrap();
-        listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect()
+        self.stores.bucket.list(prefix).await.unwrap()
     }
 }
 
@@ -439,20 +440,17 @@ fn retention_of(settings: &Settings) -> Retention {
     retention(Env::new(&|name| settings.get(name).cloned())).unwrap()
 }
 
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 /// Returns the history of a process of its own, which repeats no request.
 fn process(stores: &Stores, faults: Faults, retention: Retention, clock: &Clock) -> History {
-    let dynamodb = stores.dynamodb.config().to_builder();
-    let s3 = stores.s3.config().to_builder();
-    let dynamodb = dynamodb.retry_config(RetryConfig::disabled()).interceptor(faults.clone()).build();
-    let s3 = s3.retry_config(RetryConfig::disabled()).interceptor(faults).build();
-    History::new(
-        aws_sdk_dynamodb::Client::from_conf(dynamodb),
-        TABLE.into(),
-        aws_sdk_s3::Client::from_conf(s3),
-        BUCKET.into(),
-        clock.clone(),
-        retention,
-    )
+    let aws = faults.before(&stores.aws);
+    let (dynamodb, bucket) = (dynamodb_client(&aws), Bucket::new(&aws, BUCKET));
+    History::new(dynamodb, TABLE.into(), bucket, clock.clone(), retention)
 }
 
 /// Copies the files and folders in a folder, but no sockets.

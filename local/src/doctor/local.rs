@@ -11,10 +11,9 @@ use annals_io::tls;
 
 use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
-use crate::errors::aws_message;
 use crate::histories::open_stores;
 use crate::queue::LocalQueue;
-use crate::stores::{BUCKET, TABLE, check_writable, is_worked_on};
+use crate::stores::{TABLE, check_writable, is_worked_on};
 
 pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
     let dir = data_dir(env);
@@ -46,14 +45,14 @@ pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
         }
     };
     findings.extend(stack::table_shape(&stores.dynamodb, TABLE).await);
-    match stores.s3.head_bucket().bucket(BUCKET).send().await {
+    match stores.bucket.list("").await {
         Ok(_) if is_writable => findings.push(Finding::ok(
             "bucket",
             words!("bodies and segments can be stored", "可以保存消息正文和归档段"),
         )),
         // Reported above.
         Ok(_) => {}
-        Err(error) => findings.push(Finding::fault("bucket", aws_message(&error))),
+        Err(error) => findings.push(Finding::fault("bucket", error.to_string())),
     }
     findings.push(match LocalQueue::open(stores.dynamodb.clone(), Clock::system()).await {
         Ok((queue, _)) => {

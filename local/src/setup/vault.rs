@@ -1,20 +1,21 @@
 //! Reads settings from a secret in Secrets Manager, and writes one to it: [`Vault`].
 
+use annals_aws::config;
+use annals_aws::service::Service;
 use annals_channel::setup;
 use annals_channel::setup::Failure;
 use annals_core::settings::Env;
-use annals_runtime::aws;
+use annals_io::random;
 use anyhow::{Context, anyhow, bail};
-use aws_sdk_secretsmanager::Client;
-use aws_sdk_secretsmanager::operation::get_secret_value::GetSecretValueError;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use futures::future::LocalBoxFuture;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::errors::aws_message;
 
 /// A secret and its content.
 pub(super) struct Vault {
-    client: Client,
+    client: Service,
     /// Name or ARN.
     name: String,
     held: Map<String, Value>,
@@ -23,7 +24,7 @@ pub(super) struct Vault {
 impl Vault {
     /// Reads the secret of this name or ARN. The error for a missing one shows how to create it with the settings `wanted`.
     pub(super) async fn open(name: &str, wanted: &[&str]) -> anyhow::Result<Self> {
-        let client = Client::new(&aws::sdk_config().await);
+        let client = Service::secrets_manager(&config::user().await);
         let held = read(&client, name).await?.with_context(|| {
             let settings: Vec<String> = wanted.iter().map(|name| format!("\"{name}\": \"…\"")).collect();
             format!(
@@ -59,7 +60,9 @@ impl Vault {
         let mut held = read(client, name).await?.with_context(gone)?;
         held.insert(variable.to_owned(), value.into());
         let text = Value::Object(held.clone()).to_string();
-        let put = client.put_secret_value().secret_id(name).secret_string(text).send().await;
+        let token = random::hex::<16>();
+        let input = json!({"SecretId": name, "SecretString": text, "ClientRequestToken": token});
+        let put = client.call("secretsmanager.PutSecretValue", &input).await;
         put.map_err(|error| anyhow!("{}", aws_message(&error)))
             .with_context(|| format!("{variable} cannot be stored in the secret {name}"))?;
         anyhow::ensure!(
@@ -86,18 +89,14 @@ impl setup::Vault for Vault {
 }
 
 /// Reads the settings in the secret `name`; `None` if there is no such secret.
-async fn read(client: &Client, name: &str) -> anyhow::Result<Option<Map<String, Value>>> {
-    let given = match client.get_secret_value().secret_id(name).send().await {
-        Err(error)
-            if error.as_service_error().is_some_and(GetSecretValueError::is_resource_not_found_exception) =>
-        {
-            return Ok(None);
-        }
+async fn read(client: &Service, name: &str) -> anyhow::Result<Option<Map<String, Value>>> {
+    let given = match client.call("secretsmanager.GetSecretValue", &json!({"SecretId": name})).await {
+        Err(error) if error.code() == Some("ResourceNotFoundException") => return Ok(None),
         given => {
             given.map_err(|error| anyhow!("the secret {name} cannot be read: {}", aws_message(&error)))?
         }
     };
     // Without the parser's message, which may quote the secret.
-    let parsed = given.secret_string().and_then(|text| serde_json::from_str(text).ok());
+    let parsed = given["SecretString"].as_str().and_then(|text| serde_json::from_str(text).ok());
     parsed.map(Some).with_context(|| format!("the secret {name} is not a JSON object of settings"))
 }

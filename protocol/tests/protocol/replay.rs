@@ -12,7 +12,7 @@ use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Channel, Kind as RecordKind, Record};
 use annals_core::sort_key::MessageId;
 use annals_io::clock::Clock;
-use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_local::stores::{Stores, TABLE};
 use annals_protocol::model::{Action, Protocol};
 use annals_protocol::records::{POLICY, base, bases, decide, decision, draft, now, places};
 use annals_protocol::state::{Budget, Kind, Lease, Post, Reply, Run, Said, State, Step, Turn};
@@ -78,8 +78,9 @@ impl Real {
     fn new(stores: &Stores, walk: u64) -> Self {
         let retention =
             Retention { stale_after: None, archive_grace: Duration::from_hours(168), archive: true };
-        let (dynamodb, s3, clock) = (stores.dynamodb.clone(), stores.s3.clone(), Clock::manual(now()));
-        let history = History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), clock.clone(), retention);
+        let (dynamodb, bucket) = (stores.dynamodb.clone(), stores.bucket.clone());
+        let clock = Clock::manual(now());
+        let history = History::new(dynamodb, TABLE.into(), bucket, clock.clone(), retention);
         let chat = ChatKey::telegram(i64::try_from(walk).unwrap() + 1, None);
         Self { history, clock, chat, runs: vec![None, None, None], visit: None }
     }

@@ -14,7 +14,7 @@ use annals_core::settings::Env;
 use annals_engine::delivery::Deliverer;
 use annals_engine::settings::AgentConfig;
 use annals_io::clock::Clock;
-use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_local::stores::{Stores, TABLE};
 use annals_model::Model as Answers;
 use annals_protocol::model::{Action, Protocol};
 use annals_protocol::records::{base, draft, now, places};
@@ -140,10 +140,10 @@ impl<'a> Bench<'a> {
     fn history(&self, log: &Log) -> History {
         let config = self.stores.dynamodb.config().to_builder();
         let config = config.retry_config(RetryConfig::disabled()).interceptor(log.clone()).build();
-        let (dynamodb, s3) = (aws_sdk_dynamodb::Client::from_conf(config), self.stores.s3.clone());
+        let (dynamodb, bucket) = (aws_sdk_dynamodb::Client::from_conf(config), self.stores.bucket.clone());
         let retention =
             Retention { stale_after: None, archive_grace: Duration::from_hours(168), archive: true };
-        History::new(dynamodb, TABLE.into(), s3, BUCKET.into(), self.clock.clone(), retention)
+        History::new(dynamodb, TABLE.into(), bucket, self.clock.clone(), retention)
     }
 
     fn agent(&self, log: &Log) -> Agent {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use reqwest::Client;
 
-/// A connection to a platform, a model or a tool server. Clones share it.
+/// A connection to a platform, a model, a tool server or AWS. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Connection {
     made: Arc<OnceLock<Client>>,

@@ -1,5 +1,4 @@
-//! TLS of all `reqwest` clients: for platforms, models and tools. (AWS's clients have their own: see
-//! `annals_runtime::aws`.)
+//! TLS of all `reqwest` clients: for platforms, models, tools and AWS.
 
 use std::sync::LazyLock;
 
@@ -8,10 +7,11 @@ use rustls::ClientConfig;
 use rustls_platform_verifier::ConfigVerifierExt;
 
 /// Shared by all clients: reading and parsing the system's certificates is most of the cost of a client, and the agent
-/// has three. Configured as `reqwest` does it. `None` if the system has no certificates.
+/// has four. Configured as `reqwest` does it. `None` if the system has no certificates.
 static TLS: LazyLock<Option<ClientConfig>> = LazyLock::new(|| {
     let mut config = ClientConfig::with_platform_verifier().ok()?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Every API here has HTTP/1.1, and HTTP/2 would be a twentieth of each function.
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Some(config)
 });
 

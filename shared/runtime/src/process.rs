@@ -5,6 +5,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals_aws::SdkConfig;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::profiles::{Profiles, ProfilesSetting};
@@ -14,7 +15,6 @@ use annals_io::metrics::Metrics;
 use annals_store::history::History;
 use annals_store::queue::Sqs;
 use annals_store::settings::StoreConfig;
-use aws_config::SdkConfig;
 
 use crate::aws;
 use crate::metrics::Reporter;
@@ -71,7 +71,7 @@ pub struct Process {
 
 impl Process {
     async fn start(traces: Traces) -> Result<Self, FunctionError> {
-        let aws = aws::sdk_config().await;
+        let aws = annals_aws::config::function();
         let settings = aws::settings(&aws).await?;
         let env = settings.env();
         let traces = traces.authorized(env)?;

@@ -14,14 +14,14 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use annals_aws::SdkConfig;
+use annals_aws::service::Service;
 use annals_core::settings::{ConfigError, Env, Setting};
-use aws_config::SdkConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_sdk_secretsmanager::Client;
-use aws_sdk_secretsmanager::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use futures::future::join_all;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The setting that names the secrets.
 pub const SETTINGS: [Setting; 1] = [Setting::optional(
@@ -71,7 +71,7 @@ impl Settings {
         }
         // Created only if there is a secret to read.
         let client = OnceCell::new();
-        let fetched = names.iter().map(|name| fetch(client.get_or_init(|| client_of(aws)), name));
+        let fetched = names.iter().map(|name| fetch(client.get_or_init(|| secrets_manager(aws)), name));
         let fetched = join_all(fetched).await;
         let mut held: HashMap<String, (SecretString, &str)> = HashMap::new();
         for (secret, text) in names.into_iter().zip(fetched) {
@@ -140,14 +140,14 @@ fn is_variable(name: &str) -> bool {
     name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
 }
 
-fn client_of(aws: &SdkConfig) -> Client {
+fn secrets_manager(aws: &SdkConfig) -> Service {
     let timeouts = TimeoutConfig::builder().operation_timeout(TIMEOUT).operation_attempt_timeout(TRY_TIMEOUT);
-    let config = aws_sdk_secretsmanager::config::Builder::from(aws).timeout_config(timeouts.build());
-    Client::from_conf(config.build())
+    Service::secrets_manager(&aws.to_builder().timeout_config(timeouts.build()).build())
 }
 
-async fn fetch(client: &Client, name: &str) -> Result<SecretString, Unread> {
-    let read = client.get_secret_value().secret_id(name).send().await.map_err(|error| {
+async fn fetch(client: &Service, name: &str) -> Result<SecretString, Unread> {
+    let read = client.call("secretsmanager.GetSecretValue", &json!({"SecretId": name})).await;
+    let read = read.map_err(|error| {
         let what = match &error {
             SdkError::TimeoutError(_) => "Secrets Manager did not answer in time",
             SdkError::DispatchFailure(_) => "no connection to Secrets Manager",
@@ -162,7 +162,10 @@ async fn fetch(client: &Client, name: &str) -> Result<SecretString, Unread> {
         };
         Unread::Other(what.to_owned())
     })?;
-    read.secret_string.map(SecretString::from).ok_or(Unread::Binary)
+    match &read["SecretString"] {
+        Value::String(text) => Ok(SecretString::from(text.as_str())),
+        _ => Err(Unread::Binary),
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,14 @@
 //! {"pk": "telegram:chat:42", "sk": "!segment#1763765960000#00000000000000000009", "id": "1763765920000-9f86d081884c7d65", …}
 //! ```
 //!
+//! The bucket has its large messages, its images, and the archived records with their indexes:
+//!
+//! ```text
+//! bodies/telegram-3f1c0a9be21d4f5a6b7c8d9e/…
+//! media/telegram-3f1c0a9be21d4f5a6b7c8d9e/…
+//! segments/telegram-3f1c0a9be21d4f5a6b7c8d9e/…
+//! ```
+//!
 //! The sample item of a record is in `history/item.rs`, of a segment's pointer in `history/shelf.rs`, of a head in
 //! [`turn`].
 //!
@@ -36,13 +44,12 @@
 //! - [`counters`]: usage by day, for limits
 //! - [`strangers`]: people who were refused; `tools.rs`: destructive outside tools
 //! - `fields.rs`: the stored fields of a record; `item.rs`: a record as an item; `table.rs`: DynamoDB
-//! - `bucket.rs`: S3; `cache.rs`: what was read of segments; `bodies.rs`: large messages; `media.rs`: images that people sent
+//! - `cache.rs`: what was read of segments; `bodies.rs`: large messages; `media.rs`: images that people sent
 
 mod append;
 mod archive;
 mod archived;
 mod bodies;
-mod bucket;
 mod cache;
 mod chat_settings;
 pub mod counters;
@@ -75,6 +82,8 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_aws::bucket::Bucket;
+pub use annals_aws::bucket::BucketError;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::Part;
 use annals_core::record::Record;
@@ -87,7 +96,6 @@ pub use append::{Appended, Outcome};
 pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
 pub use archived::ArchivedMessage;
 pub use bodies::{BodyError, MAX_INLINE_BYTES};
-pub use bucket::BucketError;
 pub use cursor::{Cursor, CursorError};
 pub use erase::{ErasedOf, IsTheirs};
 pub use forget::{Erased, ToErase};
@@ -106,7 +114,6 @@ pub use shelf::{Segment, SegmentError, SegmentInfo};
 pub use table::{Consumed, Meter, TableError};
 pub use view::ContextRead;
 
-use bucket::Bucket;
 use cache::Cache;
 use due::Registry;
 use item::Stored;
@@ -237,13 +244,23 @@ pub enum HistoryError {
     LinkContended,
 }
 
+impl HistoryError {
+    /// Returns true if a retry may succeed without repair: nothing that is stored is damaged or missing.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Segment(error) => error.may_pass(),
+            Self::Item(_) | Self::Head(_) | Self::Json(_) => false,
+            _ => true,
+        }
+    }
+}
+
 impl History {
     /// Opens the histories in `table` and `bucket`.
     pub fn new(
         dynamodb: aws_sdk_dynamodb::Client,
         table: String,
-        s3: aws_sdk_s3::Client,
-        bucket: String,
+        bucket: Bucket,
         clock: Clock,
         retention: Retention,
     ) -> Self {
@@ -251,7 +268,7 @@ impl History {
             table: Table::new(dynamodb, table),
             segments: Arc::new(Cache::new(shelf::MAX_KEPT_BYTES)),
             indexes: Arc::new(Cache::new(search::MAX_KEPT_BYTES)),
-            bucket: Bucket::new(s3, bucket),
+            bucket,
             clock,
             retention,
             registry: Registry::default(),
@@ -292,7 +309,7 @@ impl History {
         match stored {
             Stored::Inline(record) => Ok(record),
             Stored::Body { mut record, body } => {
-                match self.bucket.body(&body).await {
+                match bodies::body(&self.bucket, &body).await {
                     Ok(message) => record.message = message,
                     // A body that is lost for good must not make the rest of its chat unreadable.
                     Err(error @ (BodyError::Missing { .. } | BodyError::Unreadable { .. })) => {

@@ -11,12 +11,15 @@
 
 use std::time::Duration;
 
+use annals_aws::SdkConfig;
+use annals_aws::service::Service;
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_io::errors::chain;
 use annals_io::random;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tracing::Instrument;
 
 /// A request to answer the unanswered messages of a chat.
@@ -59,15 +62,15 @@ pub fn deduplication_id() -> String {
 /// The FIFO queue of a deployed stack.
 #[derive(Clone, Debug)]
 pub struct Sqs {
-    client: aws_sdk_sqs::Client,
+    service: Service,
     url: String,
     is_net: bool,
 }
 
 impl Sqs {
     /// Opens the queue at `url`.
-    pub fn new(client: aws_sdk_sqs::Client, url: String) -> Self {
-        Self { client, url, is_net: false }
+    pub fn new(aws: &SdkConfig, url: String) -> Self {
+        Self { service: Service::sqs(aws), url, is_net: false }
     }
 
     /// Returns the queue for a function that carries its turns out itself. Its queued turns are for the case that it fails
@@ -79,30 +82,35 @@ impl Sqs {
 
     /// Makes a received message visible again after `pause`, in place of the queue's own time.
     pub async fn retry_in(&self, receipt_handle: &str, pause: Duration) -> Result<(), QueueError> {
-        let sent = self
-            .client
-            .change_message_visibility()
-            .queue_url(&self.url)
-            .receipt_handle(receipt_handle)
-            .visibility_timeout(i32::try_from(pause.as_secs()).unwrap_or(i32::MAX))
-            .send()
-            .await;
-        sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
+        self.call(
+            "AmazonSQS.ChangeMessageVisibility",
+            &json!({
+                "QueueUrl": self.url,
+                "ReceiptHandle": receipt_handle,
+                "VisibilityTimeout": pause.as_secs(),
+            }),
+        )
+        .await
     }
 
     async fn send(&self, queued: Queued) -> Result<(), QueueError> {
         let body =
             serde_json::to_string(&queued).map_err(|error| QueueError { reason: error.to_string() })?;
-        let sent = self
-            .client
-            .send_message()
-            .queue_url(&self.url)
-            .message_group_id(queued.turn.chat.session_id().as_str())
-            .message_deduplication_id(deduplication_id())
-            .message_body(body)
-            .send()
-            .await;
-        sent.map(drop).map_err(|error| QueueError { reason: chain(&error) })
+        self.call(
+            "AmazonSQS.SendMessage",
+            &json!({
+                "QueueUrl": self.url,
+                "MessageGroupId": queued.turn.chat.session_id().as_str(),
+                "MessageDeduplicationId": deduplication_id(),
+                "MessageBody": body,
+            }),
+        )
+        .await
+    }
+
+    async fn call(&self, target: &'static str, input: &Value) -> Result<(), QueueError> {
+        let answered = self.service.call(target, input).await;
+        answered.map(drop).map_err(|error| QueueError { reason: chain(&error) })
     }
 }
 

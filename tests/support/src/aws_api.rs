@@ -253,7 +253,7 @@ impl Account {
             (StatusCode::from_u16(status).unwrap(), body).into_response()
         };
         let action = match (method, uri.query().unwrap_or_default()) {
-            (&Method::HEAD, _) => "HeadBucket",
+            (&Method::GET, query) if query.contains("list-type") => "ListBucket",
             (&Method::GET, query) if query.contains("publicAccessBlock") => "GetBucketPublicAccessBlock",
             (&Method::GET, query) if query.contains("encryption") => "GetEncryptionConfiguration",
             // Where nobody says who they are, as clocks are compared.

@@ -1,22 +1,17 @@
 //! Checks the queue, and its dead-letter queue.
 
-use std::collections::HashMap;
-
 use annals_agent::LEASE;
+use annals_aws::SdkConfig;
+use annals_aws::service::Service;
 use annals_channel::finding::Finding;
 use annals_channel::words;
-use aws_config::SdkConfig;
-use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::QueueAttributeName;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::deploy;
 use crate::errors::aws_message;
 
-type Attributes = HashMap<QueueAttributeName, String>;
-
 pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
-    let client = Client::new(aws);
+    let client = Service::sqs(aws);
     let name = url.rsplit('/').next().unwrap_or(url);
     let queue = format!("queue {name}");
     let attributes = match attributes(&client, url).await {
@@ -29,27 +24,27 @@ pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
             return vec![Finding::fault(queue, words)];
         }
     };
-    let of = |name: &QueueAttributeName| attributes.get(name).map(String::as_str);
-    let waiting = of(&QueueAttributeName::ApproximateNumberOfMessages).unwrap_or("0");
-    let running = of(&QueueAttributeName::ApproximateNumberOfMessagesNotVisible).unwrap_or("0");
+    let of = |name: &str| attributes[name].as_str();
+    let waiting = of("ApproximateNumberOfMessages").unwrap_or("0");
+    let running = of("ApproximateNumberOfMessagesNotVisible").unwrap_or("0");
     let mut findings = vec![Finding::of(
         &queue,
-        of(&QueueAttributeName::FifoQueue) == Some("true"),
+        of("FifoQueue") == Some("true"),
         words!("FIFO; {waiting} turns wait, {running} run", "FIFO；{waiting} 个任务等待，{running} 个在运行"),
         words!(
             "not FIFO, so two runs of a chat may meet: check ANNALS_QUEUE_URL, its name ends in .fifo",
             "不是 FIFO 队列，同一聊天可能有两个任务同时运行：请检查 ANNALS_QUEUE_URL，名称应以 .fifo 结尾"
         ),
     )];
-    let is_high = of(&QueueAttributeName::DeduplicationScope) == Some("messageGroup")
-        && of(&QueueAttributeName::FifoThroughputLimit) == Some("perMessageGroupId");
+    let is_high = of("DeduplicationScope") == Some("messageGroup")
+        && of("FifoThroughputLimit") == Some("perMessageGroupId");
     let high = words!("high: limits count for each chat", "高吞吐：限制按聊天计算");
     let low = words!(
         "limits count for all chats together, 300 turns a second",
         "所有聊天共用限制，每秒 300 个任务"
     );
     findings.push(Finding::of("queue throughput", is_high, high, low.followed_by(&deploy())));
-    let visibility = of(&QueueAttributeName::VisibilityTimeout).and_then(|secs| secs.parse::<u64>().ok());
+    let visibility = of("VisibilityTimeout").and_then(|secs| secs.parse::<u64>().ok());
     let (secs, lease) = (visibility.unwrap_or_default(), LEASE.as_secs());
     let remedy = format!(
         "aws sqs set-queue-attributes --queue-url {url} --attributes VisibilityTimeout={}",
@@ -64,11 +59,11 @@ pub(super) async fn check(aws: &SdkConfig, url: &str) -> Vec<Finding> {
             "{secs} 秒，而一次运行最长 {lease} 秒，因此任务在运行时会被再次投递：{remedy}"
         ),
     ));
-    findings.push(dead_letters(&client, of(&QueueAttributeName::RedrivePolicy)).await);
+    findings.push(dead_letters(&client, of("RedrivePolicy")).await);
     findings
 }
 
-async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
+async fn dead_letters(client: &Service, policy: Option<&str>) -> Finding {
     const CHECK: &str = "queue dead letters";
     let policy: Option<Value> = policy.and_then(|policy| serde_json::from_str(policy).ok());
     let arn = policy.as_ref().and_then(|policy| policy["deadLetterTargetArn"].as_str());
@@ -84,9 +79,10 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
         [.., account, name] => (account, name),
         _ => ("", arn),
     };
-    let found = client.get_queue_url().queue_name(name).queue_owner_aws_account_id(account).send().await;
+    let input = json!({"QueueName": name, "QueueOwnerAWSAccountId": account});
+    let found = client.call("AmazonSQS.GetQueueUrl", &input).await;
     let url = match found {
-        Ok(found) => found.queue_url.unwrap_or_default(),
+        Ok(found) => found["QueueUrl"].as_str().unwrap_or_default().to_owned(),
         Err(error) => {
             let error = format!("{name}: {} (sqs:GetQueueUrl)", aws_message(&error));
             return Finding::fault(CHECK, error);
@@ -94,8 +90,7 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
     };
     match attributes(client, &url).await {
         Ok(attributes) => {
-            let count =
-                attributes.get(&QueueAttributeName::ApproximateNumberOfMessages).map_or("0", String::as_str);
+            let count = attributes["ApproximateNumberOfMessages"].as_str().unwrap_or("0");
             let most =
                 policy.as_ref().map(|policy| policy["maxReceiveCount"].to_string()).unwrap_or_default();
             let most = most.trim_matches('"');
@@ -112,11 +107,8 @@ async fn dead_letters(client: &Client, policy: Option<&str>) -> Finding {
     }
 }
 
-async fn attributes(client: &Client, url: &str) -> Result<Attributes, String> {
-    let request = client.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
-    request
-        .send()
-        .await
-        .map(|answer| answer.attributes.unwrap_or_default())
-        .map_err(|error| aws_message(&error))
+async fn attributes(client: &Service, url: &str) -> Result<Value, String> {
+    let input = json!({"QueueUrl": url, "AttributeNames": ["All"]});
+    let answer = client.call("AmazonSQS.GetQueueAttributes", &input).await;
+    answer.map(|mut answer| answer["Attributes"].take()).map_err(|error| aws_message(&error))
 }

@@ -11,7 +11,7 @@ use annals_core::message::Part;
 use annals_core::record::Channel;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_io::clock::Clock;
-use annals_local::stores::{BUCKET, Stores, TABLE};
+use annals_local::stores::{Stores, TABLE};
 use annals_relay::{Host, HostError, Relay, RelayConfig, RelayError};
 use annals_store::history::{History, MAX_PAGE, Position, Retention};
 use annals_store::relay::{RelayPlace, RelayStatus, RelayStore};
@@ -104,7 +104,7 @@ async fn open(dir: &Path, clock: &Clock, outage: Outage) -> (History, RelayStore
     let config = stores.dynamodb.config().to_builder().interceptor(outage).build();
     let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
     let retention = Retention { stale_after: None, archive_grace: Duration::from_hours(168), archive: true };
-    let history = History::new(dynamodb, TABLE.into(), stores.s3, BUCKET.into(), clock.clone(), retention);
+    let history = History::new(dynamodb, TABLE.into(), stores.bucket, clock.clone(), retention);
     let store = RelayStore::beside(&history, BOT_ID);
     (history, store)
 }

@@ -1,7 +1,8 @@
 use std::sync::{Arc, Mutex};
 
+use annals_aws::connector::Https;
 use aws_config::{BehaviorVersion, Region};
-use aws_sdk_secretsmanager::config::Credentials;
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
@@ -122,12 +123,15 @@ async fn stand_in(answers: &[(&str, StatusCode, Value)]) -> (SdkConfig, Arc<Mute
         }),
     );
     tokio::spawn(async move { axum::serve(listener, router).await });
-    let config = aws_config::defaults(BehaviorVersion::latest())
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-central-1"))
         .endpoint_url(format!("http://{address}"))
-        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
-        .load()
-        .await;
+        .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
+            "test", "test", None, None, "test",
+        )))
+        .http_client(Https::new())
+        .build();
     (config, asked)
 }
 

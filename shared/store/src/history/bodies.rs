@@ -6,12 +6,11 @@
 //!
 //! The key is made of the message's place and content, so a put repeated after a crash writes the same object again.
 
+use annals_aws::bucket::{Bucket, BucketError};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::UiMessage;
 use annals_core::sort_key::SortKey;
 use aws_lc_rs::digest;
-
-use super::bucket::{Bucket, BucketError};
 
 /// The longest message JSON that stays in its DynamoDB item, in bytes. An item ends at 400 KB, attributes included.
 pub const MAX_INLINE_BYTES: usize = 350 * 1024;
@@ -36,32 +35,30 @@ pub enum BodyError {
     },
 }
 
-impl Bucket {
-    /// Stores `json`, the message at `place` whose content has `digest`; returns the object's key.
-    pub(super) async fn put_body(
-        &self,
-        chat: &ChatKey,
-        place: &SortKey,
-        digest: &str,
-        json: String,
-    ) -> Result<String, BodyError> {
-        let name = digest::digest(&digest::SHA256, format!("{place}\n{digest}").as_bytes());
-        let key = format!("{}{}.json", folder(chat), hex::encode(name));
-        self.put(&key, "application/json", json.into_bytes()).await?;
-        Ok(key)
-    }
+/// Stores `json`, the message at `place` whose content has `digest`; returns the object's key.
+pub(super) async fn put_body(
+    bucket: &Bucket,
+    chat: &ChatKey,
+    place: &SortKey,
+    digest: &str,
+    json: String,
+) -> Result<String, BodyError> {
+    let name = digest::digest(&digest::SHA256, format!("{place}\n{digest}").as_bytes());
+    let key = format!("{}{}.json", folder(chat), hex::encode(name));
+    bucket.put(&key, "application/json", json.into_bytes()).await?;
+    Ok(key)
+}
 
-    /// Reads the message in the object `key`.
-    pub(super) async fn body(&self, key: &str) -> Result<UiMessage, BodyError> {
-        let Some(bytes) = self.get(key).await? else {
-            return Err(BodyError::Missing { key: key.to_owned() });
-        };
-        serde_json::from_slice(&bytes).map_err(|error| BodyError::Unreadable {
-            key: key.to_owned(),
-            line: error.line(),
-            column: error.column(),
-        })
-    }
+/// Reads the message in the object `key`.
+pub(super) async fn body(bucket: &Bucket, key: &str) -> Result<UiMessage, BodyError> {
+    let Some(bytes) = bucket.get(key).await? else {
+        return Err(BodyError::Missing { key: key.to_owned() });
+    };
+    serde_json::from_slice(&bytes).map_err(|error| BodyError::Unreadable {
+        key: key.to_owned(),
+        line: error.line(),
+        column: error.column(),
+    })
 }
 
 /// Returns the start of the keys of all bodies of `chat`.

@@ -8,13 +8,13 @@
 //! An object is created once and never changed: every later reader gets the result of the first fetch, also if that was
 //! that the file cannot be had. No record points at it, and none is written for it.
 
+use annals_aws::bucket::BucketError;
 use annals_core::chat_key::ChatKey;
 use annals_core::media::Unseen;
 use aws_lc_rs::digest;
 use serde::{Deserialize, Serialize};
 
 use super::History;
-use super::bucket::BucketError;
 
 /// The stored result of fetching a file.
 #[derive(Clone, PartialEq, Eq)]

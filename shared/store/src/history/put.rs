@@ -99,7 +99,7 @@ impl History {
         let message = if json.len() > MAX_INLINE_BYTES {
             let digest = item::content_digest(&record.message);
             MessageAttribute::Body {
-                key: self.bucket.put_body(&record.chat, &record.key, &digest, json).await?,
+                key: super::bodies::put_body(&self.bucket, &record.chat, &record.key, &digest, json).await?,
                 digest,
             }
         } else {

@@ -19,11 +19,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_aws::bucket::BucketError;
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::bucket::BucketError;
 use super::item::{self, Stored, text};
 use super::segment::{self, FormatError, SegmentId};
 use super::table::{Item, Span, Written, string};
