@@ -54,7 +54,9 @@ impl Guard {
         let header = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
         let host = header(HOST).ok_or("the request has no Host header")?;
         if !is_loopback(host) {
-            return Err("the Host header is not a loopback name: call localhost or 127.0.0.1");
+            return Err(
+                "the Host header is not a loopback name: call localhost or 127.0.0.1, or have the tunnel send `Host: localhost`",
+            );
         }
         let is_welcome = |origin: &HeaderValue| {
             let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
@@ -64,11 +66,16 @@ impl Guard {
             (Some(origin), _) if is_welcome(origin) => {}
             (None, None | Some("same-origin" | "none")) => {}
             // Browsers send no Origin for an image, a form or a link.
-            _ => return Err("the request comes from another origin's page"),
+            _ => {
+                return Err(
+                    "the request comes from another origin's page: name its origin in HTTP_CORS_ORIGINS",
+                );
+            }
         }
         if headers.keys().any(|name| is_forwarding(name.as_str())) && !self.is_open(path) {
             return Err(
-                "the request came through a proxy, to a route that has no secret, or a development one",
+                "the request came through a proxy, to a route that has no secret, or a development one: set HTTP_API_KEYS, or \
+                 the settings of the channel",
             );
         }
         Ok(())

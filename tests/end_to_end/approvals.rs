@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use annals_core::record::Kind;
+use annals_local::stores::TABLE;
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use annals_test_support::telegram_api::Sent;
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, a_while, text_of, wait_until};
@@ -186,6 +188,33 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
     let told = texts_of(&app.last_request(), "tool").concat();
     assert!(told.contains("the outcome of this call is not known"), "{told}");
     app.export(CHAT, "cut-off").await;
+    app.finish().await;
+}
+
+/// The process died when it had sent a second question, before it had noted that its turn was over.
+#[tokio::test]
+async fn what_follows_a_second_approval_is_sent_though_the_turn_that_asked_for_it_did_not_end() {
+    let (shop, mut app) = start_with_shop(&marked()).await;
+    let asked = asked_for(&app, &[refund("A1")]).await;
+    app.model().answer_tools(&[refund("A2")]);
+    approve(&app, &asked).await;
+    let asked = app.last_sent();
+    assert!(asked.text.contains("A2"), "{}", asked.text);
+    let records = app.records(CHAT).await;
+    let reply = records.iter().find(|record| record.key.is_reply() && record.revision() == 0).unwrap();
+    let resumes = json!({"reply": reply.key, "shown": 0});
+    let turn = json!({"covers": reply.covers(), "sent": 1, "resumes": resumes}).to_string();
+    app.stop().await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let head =
+        app.stores().dynamodb.update_item().table_name(TABLE).key("pk", text(CHAT)).key("sk", text("!head"));
+    let head = head.update_expression("SET turn = :turn").expression_attribute_values(":turn", text(&turn));
+    head.send().await.unwrap();
+    app.restart().await;
+    press(&app, &asked, (0, 0), 42, "c2").await;
+    app.idle_as_time_passes().await;
+    assert_eq!(app.last_sent().text, "You said: Pay A1 back.");
+    assert_eq!(shop.carried_out().len(), 2);
     app.finish().await;
 }
 

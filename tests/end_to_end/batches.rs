@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use crate::app::{a_while, wait_until};
 use crate::turns::assert_answered_once;
-use crate::world::{World, chat, message};
+use crate::world::{World, chat, claim, message};
 
 /// An outbox that accepts all texts but two: it is unavailable for one, and panics on the other.
 struct FaultyOutbox;
@@ -166,6 +166,11 @@ async fn the_queue_runs_a_turn_only_if_the_streaming_function_has_not() {
     assert_eq!(failed, ["0-1"], "the streaming function has only just begun");
     assert_eq!(pauses, [("receipt-0-1".to_owned(), 20)].into());
     assert_eq!(bench.replies(0).await, [""; 0]);
+    // It is still running, and may fail long before its lease ends.
+    let running = claim(&bench.world.history, &chat(0)).await;
+    let (failed, pauses) = bench.handle(&[net(&said, "2")]).await;
+    assert_eq!((failed.len(), pauses), (1, [("receipt-0-1".to_owned(), 20)].into()));
+    bench.world.history.release(&running).await.unwrap();
     let (failed, _) = bench.handle(&[net(&said, "2")]).await;
     assert_eq!((failed, bench.replies(0).await), (Vec::new(), vec!["hello".to_owned()]));
 

@@ -229,6 +229,22 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     assert!(visits.take().contains(&key(7)), "the chat with a later message was not visited again");
 }
 
+/// The usage of a day finds the replies of that day by the chat's place in the list.
+#[tokio::test]
+async fn a_visit_leaves_a_chat_at_the_place_of_its_last_occurrence() {
+    let world = World::new().await;
+    world.say(1, 0, "hello").await;
+    let at = world.clock.now().plus(Duration::from_hours(1));
+    let due =
+        annals_core::schedule::due::Due { id: "news".to_owned().try_into().unwrap(), at, to: "1".into() };
+    let mut occurrence = world.message(2, 3_600_000, "News?").asking(true);
+    occurrence.metadata.set_due(&due);
+    world.append(&occurrence).await;
+    world.clock.advance(Duration::from_hours(2));
+    let visited = world.upkeep().visit(&world.chat).await.unwrap();
+    assert_eq!(visited.spoken_at, Some(occurrence.ts));
+}
+
 #[tokio::test]
 async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
     let world = World::new().await;

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use annals_local::stores::TABLE;
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -123,6 +125,26 @@ async fn one_id_is_one_message_with_any_time() {
     assert_eq!(app.model().count(), 3);
     assert_eq!(app.history(CHAT).await.len(), 6);
     assert_eq!(app.history(CHAT).await[0]["metadata"]["ts"], now - 9000);
+    app.finish().await;
+}
+
+/// A caller who was told to send it again would be answered twice.
+#[tokio::test]
+async fn a_stored_message_whose_reply_cannot_be_read_is_accepted_without_it() {
+    let app = app().await;
+    let body = json!({"userId": "ada", "text": "hello", "messageId": "m1"});
+    assert_eq!(post_and_wait(&app, PATH, APP_KEY, &body).await.status, 200);
+    let reply = app.records(CHAT).await.into_iter().find(|record| record.key.is_reply()).unwrap();
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let item = app.stores().dynamodb.update_item().table_name(TABLE).key("pk", text(CHAT));
+    let damaged = item.key("sk", text(reply.key.as_str())).update_expression("REMOVE message");
+    damaged.send().await.unwrap();
+    let again = post_and_wait(&app, PATH, APP_KEY, &body).await;
+    assert_eq!((again.status.as_u16(), &again.body["duplicate"]), (202, &json!(true)), "{again:?}");
+    assert_eq!(again.body.get("reply"), None);
+    let read = app.call(Method::GET, PATH, APP_KEY).await;
+    read.assert_problem(503, "unreadable");
+    assert!(read.body["detail"].as_str().unwrap().contains("a repeat does not help"), "{read:?}");
     app.finish().await;
 }
 

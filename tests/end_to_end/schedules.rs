@@ -128,6 +128,36 @@ async fn a_prompt_is_asked_at_each_date_and_the_newest_alone_is_in_view() {
     app.finish().await;
 }
 
+/// Each date would ask the model for a reply that nobody gets.
+#[tokio::test]
+async fn a_chat_that_refuses_messages_is_tried_once_a_day() {
+    let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
+    app.ada_says(1, "hello").await;
+    created(&app, &json!({"prompt": "News?", "cron": "0 * * * *"})).await;
+    app.telegram_api().block(42);
+    let after = async |hours: u32| {
+        app.clock().advance(hours * 60 * MINUTE);
+        let now = app.clock().now().as_millis();
+        let gone_on = wait_until("the schedule has gone on", async || {
+            listed(&app).await[0]["nextAt"].as_i64().unwrap() > now
+        });
+        passing(app.clock(), Duration::from_secs(1), gone_on).await;
+        app.idle_as_time_passes().await;
+        app.model().count()
+    };
+    assert_eq!(after(1).await, 2, "the first finds out");
+    for _ in 0..3 {
+        assert_eq!(after(1).await, 2);
+    }
+    assert_eq!(after(24).await, 3);
+    assert_eq!(after(1).await, 3);
+    app.telegram_api().unblock(42);
+    app.ada_says(120_000, "I am back").await;
+    assert_eq!((after(1).await, after(1).await), (5, 6));
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn an_occurrence_that_an_outage_delayed_comes_once_and_says_that_it_is_late() {
     let mut app = TestApp::start().await;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use annals_local::stores::TABLE;
 use annals_store::history::History;
 use annals_test_support::model_api::{last_user_line, texts_of};
+use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -227,6 +229,26 @@ async fn on_discord_and_lark_it_goes_where_the_bot_would_answer() {
     let sent = it.lark.sent();
     assert_eq!((sent[4].text(), sent[4].reply_to.as_deref()), ("As you see".to_owned(), Some("om_2")));
     it.app.finish().await;
+}
+
+/// The notice needs the newest messages, and the chat must not stay with the operator for want of it.
+#[tokio::test]
+async fn a_chat_is_handed_back_though_its_messages_cannot_be_read() {
+    let world = World::hosted(&[]).await;
+    let one = world.hear(0, "one", true).await;
+    world.run(&one).await;
+    let ingress = world.ingress_of(&world.history);
+    let desk = ingress.desk(&world.chat).await.unwrap().unwrap();
+    ingress.take_over(&desk, "Grace").await.unwrap();
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let item = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", text(&world.chat.to_string()));
+    let damaged = item.key("sk", text(one.as_str())).update_expression("REMOVE message");
+    damaged.send().await.unwrap();
+    let process = world.another_process();
+    let ingress = world.ingress_of(&process);
+    ingress.desk(&world.chat).await.unwrap_err();
+    ingress.hand_back(&world.chat).await.unwrap();
+    assert_eq!(world.head().await.takeover, None);
 }
 
 /// The operator sees an error and does it again.

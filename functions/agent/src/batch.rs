@@ -24,7 +24,7 @@ use futures::FutureExt;
 use futures::future::join_all;
 use tracing::Instrument;
 
-use crate::{Agent, Attempt};
+use crate::{Agent, Attempt, TurnError};
 
 /// The turns of one chat in a batch.
 #[derive(Debug, Default)]
@@ -100,7 +100,12 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
         Ok(Err(undone)) => {
             let (error, attempt) = (&undone.error, undone.attempt.0);
             tracing::error!(%error, attempt, deliveries = group.deliveries, "failed to finish a turn; the queue delivers it again");
-            undone.retry_after(agent.clock.now(), group.deliveries)
+            let pause = undone.retry_after(agent.clock.now(), group.deliveries);
+            match error {
+                // The run that has the chat is the one that the net is for, and it may fail long before its lease ends.
+                TurnError::Busy { .. } if !group.is_to_run => pause.min(NET_PAUSE),
+                _ => pause,
+            }
         }
         Err(_) => {
             tracing::error!(

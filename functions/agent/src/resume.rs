@@ -51,7 +51,9 @@ pub(crate) async fn resume(
     }
     let verdicts: Vec<Verdict> = forms.iter().filter_map(Verdict::of).collect();
     let mut is_own = false;
-    if approval::is_answered(&form.message, &verdicts) {
+    // A turn that was committed for an earlier form has the rest of this one to send, request and all; the next turn continues it.
+    let is_its_own = turn.turn.resumes.as_ref().is_none_or(|resumes| form.revision() == resumes.shown);
+    if is_its_own && approval::is_answered(&form.message, &verdicts) {
         let message = approval::answered(&form.message, &verdicts);
         form = turn.put_form(agent, reply, &form, message).await?;
         is_own = true;

@@ -54,6 +54,14 @@ impl IntoResponse for Failure {
             Self::Unreadable(_) => Problem::unreadable(),
             Self::Memory(_) | Self::Recall(_) => Problem::memory_unavailable(),
         };
+        let problem = match &self {
+            Self::Ingress(IngressError::History(error)) | Self::History(error) | Self::Unreadable(error)
+                if !error.may_pass() =>
+            {
+                problem.that_stays()
+            }
+            _ => problem,
+        };
         tracing::error!(error = %self, "failed to handle a request");
         let mut response = problem.into_response();
         response.extensions_mut().insert(Cause(self.to_string()));

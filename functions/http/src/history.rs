@@ -19,7 +19,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::{Stream, stream};
+use futures::{Stream, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -218,11 +218,20 @@ pub(crate) fn limit_of(limit: Option<&str>, default: usize, most: usize) -> Resu
 /// Streams the whole history as JSON lines, oldest first. Reads the next page when the caller has taken the last.
 fn lines(history: History, caller: Caller, chat: ChatKey) -> impl Stream<Item = Result<Bytes, HistoryError>> {
     let first = (history, caller, chat, Some(Position::Oldest));
-    stream::try_unfold(first, async |(history, caller, chat, position)| {
+    logged(stream::try_unfold(first, async |(history, caller, chat, position)| {
         let Some(position) = position else { return Ok(None) };
         let page = history.page(&chat, &position, MAX_PAGE).await?;
         let lines = listed_lines(&caller, &page.records)?;
         Ok(Some((lines, (history, caller, chat, page.after.map(Position::After)))))
+    }))
+}
+
+/// Returns `lines`, whose first error is logged: the caller sees an answer that breaks off.
+pub(crate) fn logged(
+    lines: impl Stream<Item = Result<Bytes, HistoryError>>,
+) -> impl Stream<Item = Result<Bytes, HistoryError>> {
+    lines.inspect_err(|error| {
+        tracing::error!(%error, "failed to read what is being sent; the answer breaks off");
     })
 }
 

@@ -292,7 +292,7 @@ impl Http {
         let Appended { base, outcome } = Box::pin(append(&self.ingress, &draft, is_command)).await?;
         tracing::info!(?outcome, "message");
         let reply = match wait {
-            Some(wait) => self.wait_for_reply(caller, &chat, &base, wait).await?,
+            Some(wait) => self.wait_for_reply(caller, &chat, &base, wait).await,
             None => None,
         };
         let status = if reply.is_some() { StatusCode::OK } else { StatusCode::ACCEPTED };
@@ -309,23 +309,31 @@ impl Http {
         Ok((status, Json(receipt)).into_response())
     }
 
-    /// Waits for the reply to the message at `base`, or its confirmation.
+    /// Waits for the reply to the message at `base`, or its confirmation. A failed read is repeated: the message is stored, and a
+    /// caller who was told to send it again would be answered twice.
     async fn wait_for_reply(
         &self,
         caller: &Caller,
         chat: &ChatKey,
         base: &SortKey,
         wait: Duration,
-    ) -> Result<Option<UiMessage>, Failure> {
+    ) -> Option<UiMessage> {
         let until = self.clock.now().plus(wait);
         let mut pause = FIRST_PAUSE;
         loop {
-            if let Some(reply) = self.ingress.history().reply_to(chat, base).await? {
-                return Ok(Some(caller.listed(&reply)));
+            match self.ingress.history().reply_to(chat, base).await {
+                Ok(Some(reply)) => return Some(caller.listed(&reply)),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "failed to read a reply that is waited for");
+                    if !error.may_pass() {
+                        return None;
+                    }
+                }
             }
             let left = until.since(self.clock.now());
             if left.is_zero() {
-                return Ok(None);
+                return None;
             }
             self.clock.sleep(pause.min(left)).await;
             pause = (pause * 3 / 2).min(MAX_PAUSE);

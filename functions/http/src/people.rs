@@ -10,7 +10,7 @@ use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Record};
-use annals_engine::erasing::{ErasedNumbers, Person, Share};
+use annals_engine::erasing::{ErasedNumbers, Person, Share, all_chats};
 use annals_engine::ingress::people::{MAX_IDENTITIES, TooMany};
 use annals_io::random;
 use annals_runtime::problem::Problem;
@@ -32,7 +32,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::forget::unfinished;
-use crate::history::NDJSON;
+use crate::history::{NDJSON, logged};
 use crate::memory::{Memories, Remembered};
 use crate::request::{Body, JsonBody, bad_user};
 use crate::schedules;
@@ -279,14 +279,13 @@ fn exported(
     person: Person,
     first: Bytes,
 ) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    let pages = stream::try_unfold((history.clone(), Some(None)), async |(history, page)| {
-        let Some(before) = page else { return Ok::<_, HistoryError>(None) };
-        let page = history.chats(Option::as_ref(&before), CHATS_AT_ONCE).await?;
-        let chats = stream::iter(page.chats.into_iter().map(|listed| Ok::<_, HistoryError>(listed.chat)));
-        Ok(Some((chats, (history, page.before.map(Some)))))
-    });
+    // Before the first is read, since that takes minutes, in which a chat may move to a part of the list that was read before.
+    let chats = {
+        let history = history.clone();
+        async move { Ok::<_, HistoryError>(stream::iter(all_chats(&history).await?).map(Ok::<_, HistoryError>)) }
+    };
     let person = Arc::new(person);
-    let lines = pages.try_flatten().map_ok(move |chat| {
+    let lines = stream::once(chats).try_flatten().map_ok(move |chat| {
         let begun = (history.clone(), Arc::clone(&person), chat, Place::Start);
         stream::try_unfold(begun, async |(history, person, chat, place)| {
             let (lines, place) = exported_page(&history, &person, &chat, place).await?;
@@ -294,7 +293,7 @@ fn exported(
         })
     });
     let lines = lines.try_flatten().try_filter(|lines: &Bytes| ready(!lines.is_empty()));
-    stream::once(ready(Ok(first))).chain(lines)
+    stream::once(ready(Ok(first))).chain(logged(lines))
 }
 
 /// Place of an export in a chat.

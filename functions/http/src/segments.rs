@@ -17,7 +17,7 @@ use utoipa::ToSchema;
 
 use crate::auth::Caller;
 use crate::failure::Failure;
-use crate::history::{NDJSON, listed_lines};
+use crate::history::{NDJSON, listed_lines, logged};
 use crate::request::{ChatPath, InChat, ListedPath};
 use crate::state::Http;
 
@@ -88,12 +88,12 @@ fn lines(
     caller: Caller,
     segment: Arc<Segment>,
 ) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    stream::try_unfold((history, caller, segment, 0), async |(history, caller, segment, from)| {
+    logged(stream::try_unfold((history, caller, segment, 0), async |(history, caller, segment, from)| {
         let records = history.segment_records(&segment, from).await?;
         if records.is_empty() {
             return Ok(None);
         }
         let lines = listed_lines(&caller, &records)?;
         Ok(Some((lines, (history, caller, segment, from + records.len()))))
-    })
+    }))
 }

@@ -19,7 +19,7 @@
 //!
 //! A message that arrives meanwhile stays or is deleted with the rest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use annals_core::agents::Agents;
@@ -28,7 +28,7 @@ use annals_core::message::Role;
 use annals_core::person::canonical;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
-use annals_store::history::directory::ListCursor;
+use annals_store::history::directory::{ListCursor, MAX_CHATS};
 use annals_store::history::turn::{Claim, Lease};
 use annals_store::history::{History, HistoryError, MAX_PAGE, Position, StoredSchedule};
 use annals_store::memory::Memory;
@@ -42,6 +42,26 @@ const CHATS_AT_ONCE: usize = 10;
 
 /// A chat's place in the list becomes the time of its last answered message, which may be so much before the answer.
 const MOVES_BY: Duration = Duration::from_hours(1);
+
+/// Returns all chats of the list, in its order, and then those that came or moved to its top meanwhile.
+pub async fn all_chats(history: &History) -> Result<Vec<ChatKey>, HistoryError> {
+    let started_at = history.clock().now();
+    let (mut chats, mut known) = (Vec::new(), HashSet::new());
+    for is_again in [false, true] {
+        let mut before = None;
+        loop {
+            let page = history.chats(before.as_ref(), MAX_CHATS).await?;
+            let is_over = is_again && page.chats.iter().any(|listed| listed.at < started_at.minus(MOVES_BY));
+            let listed = page.chats.into_iter().map(|listed| listed.chat);
+            chats.extend(listed.filter(|chat| known.insert(chat.clone())));
+            before = page.before;
+            if is_over || before.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(chats)
+}
 
 /// The identities of one person, by which their records are recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,16 +15,23 @@ use annals_core::message::{Part, Role, UiMessage};
 use annals_core::metadata::Metadata;
 use annals_core::record::{Kind, Record};
 use annals_core::schedule::due::Due;
-use annals_core::schedule::{Action, LATE_AFTER, MAX_SCHEDULES, Recipient, Schedule, ScheduleId, shown};
+use annals_core::schedule::{
+    Action, LATE_AFTER, MAX_SCHEDULES, Recipient, Schedule, ScheduleId, Timing, shown,
+};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::takeover::Dispatch;
 use annals_io::spans::of_chat;
+use annals_store::history::turn::Blocked;
 use annals_store::history::{Fired, History, HistoryError, Position, StoredSchedule};
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 use tracing::Instrument;
 
 /// Distance of an occurrence's record from the newest record, which it follows whatever the clock says.
 const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Time after a platform's refusal for which the occurrences of a cron pattern are skipped: each would ask the model for a reply
+/// that nobody gets.
+const BLOCKED_PAUSE: Duration = Duration::from_hours(24);
 
 /// Number of schedules that one request of the index names.
 const PAGE: usize = 100;
@@ -140,10 +147,19 @@ impl Scheduling {
         let Some(due) = self.history.schedule(chat, id).await?.filter(|due| due.due_at <= now) else {
             return Ok(None);
         };
-        let (current, _) = self.history.current(chat).await?;
+        let (current, head) = self.history.current(chat).await?;
         if current != *chat {
             // It is due there.
             self.history.move_schedule(&due, &current).await?;
+            return Ok(None);
+        }
+        let is_refused = |blocked: &Blocked| {
+            let Recipient { channel, chat_id, .. } = &due.schedule.to;
+            blocked.is_of(*channel, chat_id) && now.since(blocked.failure.at) < BLOCKED_PAUSE
+        };
+        let is_new_of_pattern = !due.has_fired && matches!(due.schedule.timing, Timing::Cron(_));
+        if is_new_of_pattern && head.blocked.as_ref().is_some_and(is_refused) {
+            self.history.advance(&due, due.schedule.next(now.max(due.due_at))).await?;
             return Ok(None);
         }
         let is_late = now.since(due.due_at) >= LATE_AFTER;

@@ -150,7 +150,9 @@ impl Upkeep {
         let from = lease.head.uncaptured_from.as_ref();
         let ContextRead { records, context } =
             self.history.context(&lease.chat, &lease.head, from, &self.view.policy(0)).await?;
-        let spoken = records.iter().rev().find(|record| record.is_interaction());
+        // An occurrence counts, too: it has a reply, which the usage of its day is to find.
+        let is_said = |record: &&Record| record.is_interaction() || (record.asks() && record.due().is_some());
+        let spoken = records.iter().rev().find(is_said);
         visited.spoken_at = spoken.map(|record| record.ts);
         let remembering = Remembering {
             history: self.history.clone(),

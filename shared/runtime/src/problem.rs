@@ -190,6 +190,14 @@ impl Problem {
         Self::unavailable_for("unavailable", "Memory is unavailable", detail)
     }
 
+    /// Says of a 503 that something stored is damaged or missing.
+    #[must_use]
+    pub fn that_stays(mut self) -> Self {
+        "something stored is damaged or missing, and a repeat does not help: the log of this request names it"
+            .clone_into(&mut self.detail);
+        self
+    }
+
     fn unavailable_for(kind: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, kind, title, detail)
     }

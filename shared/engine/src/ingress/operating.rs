@@ -103,10 +103,16 @@ impl Ingress {
         let now = self.history.clock().now();
         for (index, name) in self.history.all_names(chat).await?.into_iter().enumerate() {
             let taken = self.history.head(&name).await?.takeover;
-            if let Some(taken) = &taken
-                && index == 0
-                && let Some(desk) = self.desk(&name).await?
-            {
+            let desk = if taken.is_some() && index == 0 { self.desk(&name).await } else { Ok(None) };
+            let desk = match desk {
+                // The notice needs the newest messages. A chat whose messages are damaged is handed back without it.
+                Err(IngressError::History(error)) if !error.may_pass() => {
+                    tracing::warn!(%error, "failed to read the chat; it is handed back without a notice");
+                    None
+                }
+                desk => desk?,
+            };
+            if let (Some(taken), Some(desk)) = (&taken, desk) {
                 let id = MessageId::number(taken.at.as_millis().unsigned_abs()).derived("handback");
                 let ts = self.history.first_time(&name, &id, desk.next_ts(now)).await?;
                 let text = Part::text(self.texts_to(&desk).handed_back());

@@ -295,7 +295,12 @@ pub struct Blocked {
 impl Blocked {
     /// Returns true if the window of `to` is one that refuses messages.
     pub fn concerns(&self, to: &Record) -> bool {
-        self.channel.is_none_or(|channel| channel == to.channel)
-            && self.chat_id.as_ref().is_none_or(|chat_id| *chat_id == to.chat_id)
+        self.is_of(to.channel, &to.chat_id)
+    }
+
+    /// Returns true if this window is one that refuses messages.
+    pub fn is_of(&self, channel: Channel, chat_id: &str) -> bool {
+        self.channel.is_none_or(|own| own == channel)
+            && self.chat_id.as_ref().is_none_or(|own| own == chat_id)
     }
 }
