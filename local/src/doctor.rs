@@ -94,7 +94,7 @@ async fn check(
     let own = Env::new(&process_env);
     let is_stack = !is_own && stack::NAMES.iter().any(|name| own.optional(name).is_some());
     let names_secrets = own.optional("ANNALS_SECRETS").is_some();
-    let aws = if is_stack || names_secrets { Some(annals_aws::config::user().await) } else { None };
+    let aws = if is_stack || names_secrets { Some(annals_aws::config::anywhere().await) } else { None };
     if let Some(aws) = &aws {
         report(credentials(aws).await)?;
     }

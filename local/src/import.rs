@@ -81,7 +81,7 @@ impl Arguments {
         };
         let history = if is_in_aws {
             let store = StoreConfig::from_env(env)?;
-            annals_runtime::aws::history(&annals_aws::config::user().await, store, clock)
+            annals_runtime::aws::history(&annals_aws::config::anywhere().await, store, clock)
         } else {
             new_history(&data_dir(env), retention(env)?, clock).await?
         };

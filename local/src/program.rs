@@ -371,6 +371,6 @@ async fn to_the_end(request: Request, next: Next) -> Response {
 
 /// Returns the models, with this machine's AWS credentials if they need them.
 async fn models(settings: &ModelSettings, clock: &Clock) -> anyhow::Result<Models> {
-    let aws = if settings.needs_aws() { Some(Box::pin(annals_aws::config::user()).await) } else { None };
+    let aws = if settings.needs_aws() { Some(Box::pin(annals_aws::config::anywhere()).await) } else { None };
     Ok(Models::new(settings, clock, aws.as_ref(), &Metrics::default())?)
 }

@@ -70,7 +70,7 @@ impl Stack {
         let description: Value =
             serde_json::from_slice(&std::fs::read(set("ANNALS_CLOUD_STACK")).unwrap()).unwrap();
         let secrets = serde_json::from_str(include_str!("secrets.json")).unwrap();
-        let aws = annals_aws::config::user().await;
+        let aws = annals_aws::config::anywhere().await;
         assert!(
             aws.endpoint_url().is_some_and(|url| url.starts_with("https://127.0.0.1:")),
             "not the real AWS"

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use annals_discord_relay::function::{Config, serve};
-use annals_runtime::process::run;
+use annals_runtime::process::run_anywhere;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    run(Config::from_env, serve).await
+    run_anywhere(Config::from_env, serve).await
 }

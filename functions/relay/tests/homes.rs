@@ -1,6 +1,7 @@
 //! The binary in its two homes, on the stores of a local program and emulators of Discord.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a panic is a failure that names its line")]
 
+use std::collections::HashMap;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,11 @@ use annals_local::program::Program;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::discord_gateway::{DiscordGateway, Post};
 use annals_test_support::lambda_api::LambdaApi;
-use serde_json::Value;
+use axum::Router;
+use axum::routing::get;
+use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::net::TcpListener;
 
 const DIRECT: u64 = 60;
 const CHAT: &str = "agent%3Aannals%3Auser%3A42";
@@ -136,7 +140,23 @@ async fn a_container_relays_until_sigterm_and_the_next_one_goes_on_at_once() {
     until("the connection is gone", async || world.gateway.connections() == 0).await;
     world.say("to nobody");
 
-    let next = world.run(&[]);
+    // Its credentials come from where its service offers them.
+    let (keys, others): (Vec<_>, _) = world
+        .variables
+        .clone()
+        .into_iter()
+        .partition(|(name, _)| name.starts_with("AWS_") && name.contains("KEY"));
+    let keys: HashMap<_, _> = keys.into_iter().collect();
+    let offered = json!({
+        "AccessKeyId": keys["AWS_ACCESS_KEY_ID"], "SecretAccessKey": keys["AWS_SECRET_ACCESS_KEY"],
+        "Token": "token", "Expiration": "2100-01-01T00:00:00Z",
+    });
+    let router = Router::new().route("/keys", get(async move || offered.to_string()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/keys", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let world = World { variables: others, ..world };
+    let next = world.run(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)]);
     // Far less than the lease: it was released.
     world.until_stored(&["to the first", "to nobody"]).await;
     assert_eq!((world.gateway.identifies(), world.gateway.resumes()), (1, 1));

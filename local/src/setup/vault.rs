@@ -24,7 +24,7 @@ pub(super) struct Vault {
 impl Vault {
     /// Reads the secret of this name or ARN. The error for a missing one shows how to create it with the settings `wanted`.
     pub(super) async fn open(name: &str, wanted: &[&str]) -> anyhow::Result<Self> {
-        let client = Service::secrets_manager(&config::user().await);
+        let client = Service::secrets_manager(&config::anywhere().await);
         let held = read(&client, name).await?.with_context(|| {
             let settings: Vec<String> = wanted.iter().map(|name| format!("\"{name}\": \"…\"")).collect();
             format!(

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use annals_aws::SdkConfig;
+use annals_aws::{SdkConfig, config};
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::profiles::{Profiles, ProfilesSetting};
@@ -29,9 +29,25 @@ pub async fn run<C>(
     read: impl FnOnce(Env<'_>, &Clock) -> Result<C, FunctionError>,
     serve: impl AsyncFnOnce(C, Process) -> Result<(), FunctionError>,
 ) -> ExitCode {
+    run_with(async || config::function(), read, serve).await
+}
+
+/// Runs a function, or the process of a container, whose credentials come from wherever AWS offers them.
+pub async fn run_anywhere<C>(
+    read: impl FnOnce(Env<'_>, &Clock) -> Result<C, FunctionError>,
+    serve: impl AsyncFnOnce(C, Process) -> Result<(), FunctionError>,
+) -> ExitCode {
+    run_with(config::anywhere, read, serve).await
+}
+
+async fn run_with<C>(
+    aws: impl AsyncFnOnce() -> SdkConfig,
+    read: impl FnOnce(Env<'_>, &Clock) -> Result<C, FunctionError>,
+    serve: impl AsyncFnOnce(C, Process) -> Result<(), FunctionError>,
+) -> ExitCode {
     let traces = telemetry::init_json();
     let ended = async {
-        let process = Process::start(traces).await?;
+        let process = Process::start(aws().await, traces).await?;
         let config = read(process.settings.env(), &process.clock)?;
         serve(config, process).await
     };
@@ -70,8 +86,7 @@ pub struct Process {
 }
 
 impl Process {
-    async fn start(traces: Traces) -> Result<Self, FunctionError> {
-        let aws = annals_aws::config::function();
+    async fn start(aws: SdkConfig, traces: Traces) -> Result<Self, FunctionError> {
         let settings = aws::settings(&aws).await?;
         let env = settings.env();
         let traces = traces.authorized(env)?;

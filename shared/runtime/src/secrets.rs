@@ -164,7 +164,8 @@ async fn fetch(client: &Service, name: &str) -> Result<SecretString, Unread> {
     })?;
     match &read["SecretString"] {
         Value::String(text) => Ok(SecretString::from(text.as_str())),
-        _ => Err(Unread::Binary),
+        Value::Null => Err(Unread::Binary),
+        _ => Err(Unread::Other("the answer of Secrets Manager cannot be parsed".to_owned())),
     }
 }
 
