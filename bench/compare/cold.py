@@ -99,8 +99,9 @@ class Share:
 def build(python, node, bootstraps):
     """Builds the programs. Returns the command, the folder and the files of the package of each."""
     if bootstraps is None:
-        packages = [part for name in RUST for part in ("--package", f"annals-{name}")]
-        subprocess.run(["cargo", "build", "--release", "--locked", *packages], cwd=ROOT, check=True)
+        # One after the other: a common build would link into each what the other one needs.
+        for name in RUST:
+            subprocess.run(["cargo", "build", "--release", "--locked", "--package", f"annals-{name}"], cwd=ROOT, check=True)
         bootstraps = ROOT / "target/release"
     programs, out, source = {}, WORK / "functions", HERE / "functions"
     for name in RUST:
