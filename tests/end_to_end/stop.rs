@@ -8,11 +8,13 @@ use annals_core::draft::Draft;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::IngressError;
+use annals_local::stores::TABLE;
 use annals_store::history::History;
 use annals_store::history::HistoryError;
 use annals_store::history::stop::LOOK_AGAIN;
 use annals_store::history::turn::{OpenTurn, STOPPED_RUN_ENDS_WITHIN};
 use annals_test_support::model_api::{last_user_line, texts_of};
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
@@ -180,6 +182,28 @@ async fn a_turn_between_two_attempts_is_stopped_too() {
     assert_eq!(app.sent_texts(), [STOPPED]);
     assert_eq!(app.lines(CHAT).await[1], format!("1/reply assistant: {NOT_ANSWERED}"));
     app.finish().await;
+}
+
+/// The chat would fail its turn for ever.
+#[tokio::test]
+async fn a_stop_of_a_continued_reply_whose_message_has_left_the_table_ends_its_turn() {
+    let world = World::hosted(&[]).await;
+    let asked = world.hear(0, "count", true).await;
+    world.run(&asked).await;
+    let reply = world.records().await.into_iter().find(|record| record.key.is_reply()).unwrap().key;
+    let stopped = world.hear(60, "later", false).await;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let turn = json!({"covers": [asked], "sent": 0, "resumes": {"reply": reply, "shown": 0}}).to_string();
+    let head = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", text(&world.chat.to_string()));
+    let head = head.key("sk", text("!head")).update_expression("SET turn = :turn, stoppedTo = :to");
+    let head = head.expression_attribute_values(":turn", text(&turn));
+    head.expression_attribute_values(":to", text(stopped.as_str())).send().await.unwrap();
+    for record in world.records().await.into_iter().filter(|record| record.key.base() == asked) {
+        world.expire(&record).await;
+    }
+    world.run(&stopped).await;
+    let head = world.head().await;
+    assert_eq!((head.turn, head.stopped_to, world.model().count()), (None, None, 1));
 }
 
 /// The words are in the memory of the run alone, and the turn that the command queues runs elsewhere.

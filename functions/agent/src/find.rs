@@ -58,7 +58,9 @@ pub(crate) async fn find(
             seen.context = context(&seen.records, agent.clock.now(), &policy);
         }
         drop(reading);
-        if let Some(turn) = committed.as_ref().filter(|turn| turn.resumes.is_none()) {
+        // A `/stop` ends a turn that continues a reply by what it covers, too.
+        let is_whole_needed = |turn: &&OpenTurn| turn.resumes.is_none() || lease.head.stopped_to.is_some();
+        if let Some(turn) = committed.as_ref().filter(is_whole_needed) {
             if !add_covered(agent, &lease.chat, turn, &mut seen.records).await? {
                 return Ok(nothing(Ending::default()));
             }
