@@ -66,11 +66,12 @@ impl Guard {
             (Some(origin), _) if is_welcome(origin) => {}
             (None, None | Some("same-origin" | "none")) => {}
             // Browsers send no Origin for an image, a form or a link.
-            _ => {
+            (Some(_), _) if is_api(path) => {
                 return Err(
                     "the request comes from another origin's page: name its origin in HTTP_CORS_ORIGINS",
                 );
             }
+            _ => return Err("the request comes from another origin's page"),
         }
         if headers.keys().any(|name| is_forwarding(name.as_str())) && !self.is_open(path) {
             return Err(

@@ -113,19 +113,21 @@ impl HttpConnector for Failing<SharedHttpConnector> {
     fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
         let fault = |what: &str| ConnectorError::other(what.into(), None);
         let number = self.faults.0.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        let refused = match &self.faults.0.plan {
+            Plan::Before(last) => (number >= *last).then_some("dead"),
+            Plan::After(last) => (number > *last).then_some("dead"),
+            Plan::NoSegments => puts(&request, "/segments/").then_some("no space"),
+            Plan::NoMedia => puts(&request, "/media/").then_some("no space"),
+            _ => None,
+        };
+        if let Some(what) = refused {
+            return HttpConnectorFuture::ready(Err(fault(what)));
+        }
         match &self.faults.0.plan {
-            Plan::Before(last) if number >= *last => return HttpConnectorFuture::ready(Err(fault("dead"))),
-            Plan::After(last) if number > *last => return HttpConnectorFuture::ready(Err(fault("dead"))),
             Plan::Stall(at, gate) if number == *at => {
                 let gate = gate.lock().unwrap();
                 gate.0.send(()).unwrap();
                 tokio::task::block_in_place(|| gate.1.recv().unwrap());
-            }
-            Plan::NoSegments if puts(&request, "/segments/") => {
-                return HttpConnectorFuture::ready(Err(fault("no space")));
-            }
-            Plan::NoMedia if puts(&request, "/media/") => {
-                return HttpConnectorFuture::ready(Err(fault("no space")));
             }
             Plan::Altered(alter) if puts(&request, "/segments/") => {
                 let mut bytes = request.body().bytes().unwrap().to_vec();

@@ -99,7 +99,11 @@ async fn run(agent: &Agent, queue: &Sqs, chat: ChatKey, group: Group) -> Vec<Str
         Ok(Ok(())) => return Vec::new(),
         Ok(Err(undone)) => {
             let (error, attempt) = (&undone.error, undone.attempt.0);
-            tracing::error!(%error, attempt, deliveries = group.deliveries, "failed to finish a turn; the queue delivers it again");
+            if error.continues_elsewhere() {
+                tracing::info!(%error, attempt, deliveries = group.deliveries, "a turn is not over; the queue delivers it again");
+            } else {
+                tracing::error!(%error, attempt, deliveries = group.deliveries, "failed to finish a turn; the queue delivers it again");
+            }
             let pause = undone.retry_after(agent.clock.now(), group.deliveries);
             match error {
                 // The run that has the chat is the one that the net is for, and it may fail long before its lease ends.

@@ -25,8 +25,8 @@ pub fn function() -> SdkConfig {
     config.build()
 }
 
-/// Reads the configuration of a user's program or a container, as the AWS CLI does: environment, profiles, roles, what the
-/// container or the machine offers.
+/// Reads the configuration of a user's program or a container, as the AWS CLI does, but for sign-in by SSO, `aws login` or
+/// a process: environment, profiles, roles, what the container or the machine offers.
 pub async fn anywhere() -> SdkConfig {
     let config = aws_config::defaults(BehaviorVersion::latest()).http_client(Https::new()).load().await;
     let retries = config.retry_config().cloned().unwrap_or_else(RetryConfig::standard);

@@ -17,8 +17,9 @@ use reqwest::redirect::Policy;
 /// Longest time to connect, that of the SDK's own HTTP client.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(3100);
 
-/// Longest silence. AWS's services answer within seconds, or not at all.
-const READ_TIMEOUT: Duration = Duration::from_secs(20);
+/// Longest time until an answer begins, the upload of the request included, and longest silence in it. Sources of credentials set a
+/// shorter one.
+const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The HTTP client of all AWS clients, with the certificates that the program's other clients have. Bodies are in memory, in both
 /// directions.

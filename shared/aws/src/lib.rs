@@ -6,8 +6,8 @@
 //! - [`service`]: signed requests to S3, SQS and Secrets Manager
 //! - [`bucket`]: a bucket of S3
 //!
-//! DynamoDB has its SDK crate. Of the other services a program calls a few operations, and their SDK crates are a third of the
-//! binary of a webhook function: the tables of S3's checksums alone are 700 KB.
+//! DynamoDB has its SDK crate. Of the other services a program calls a few operations, and their SDK crates were a quarter of the
+//! binary of a webhook function: the tables of S3's checksums alone were 700 KB.
 
 pub mod bucket;
 pub mod config;

@@ -42,7 +42,7 @@ use serde_json::Value;
 pub type Failure = SdkError<Refused, HttpResponse>;
 
 /// A service of AWS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Api {
     /// As in the names of settings, such as `AWS_ENDPOINT_URL_SECRETS_MANAGER`.
     pub(crate) id: &'static str,

@@ -96,7 +96,8 @@ async fn failures_that_pass_are_repeated_twice() {
         Service::sqs(&aws).call("AmazonSQS.SendMessage", &json!({})).await.unwrap();
         assert_eq!(received.lock().unwrap().len(), 3, "{body}");
         let (aws, received) = service(&[(status, body)]).await;
-        Service::sqs(&aws).call("AmazonSQS.SendMessage", &json!({})).await.unwrap_err();
+        let error = Service::sqs(&aws).call("AmazonSQS.SendMessage", &json!({})).await.unwrap_err();
+        assert!(error.raw_response().is_some(), "{error:?}");
         assert_eq!(received.lock().unwrap().len(), 3, "{body}");
     }
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -147,6 +148,7 @@ async fn objects_are_listed_and_deleted_by_their_whole_keys() {
     // An answer that is cut off is no empty list, after which a chat would count as deleted.
     for cut in [&LIST[..LIST.len() - 30], "welcome", "", "<html><p>welcome</p></html>"] {
         let (aws, _) = service(&[(200, cut)]).await;
-        Bucket::new(&aws, "b").list("p/").await.unwrap_err();
+        let error = Bucket::new(&aws, "b").list("p/").await.unwrap_err().to_string();
+        assert_eq!(error, "S3 could not list p/: the answer is no list of objects");
     }
 }

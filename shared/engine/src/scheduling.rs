@@ -29,9 +29,9 @@ use tracing::Instrument;
 /// Distance of an occurrence's record from the newest record, which it follows whatever the clock says.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Time after a platform's refusal for which the occurrences of a cron pattern are skipped: each would ask the model for a reply
-/// that nobody gets.
-const BLOCKED_PAUSE: Duration = Duration::from_hours(24);
+/// Time after a platform's refusal for which the occurrences of a cron pattern are skipped: each would be a reply that nobody gets,
+/// and mostly a request to the model. Less than a day, so that a daily one is tried each day.
+const BLOCKED_PAUSE: Duration = Duration::from_hours(12);
 
 /// Number of schedules that one request of the index names.
 const PAGE: usize = 100;
@@ -159,6 +159,10 @@ impl Scheduling {
         };
         let is_new_of_pattern = !due.has_fired && matches!(due.schedule.timing, Timing::Cron(_));
         if is_new_of_pattern && head.blocked.as_ref().is_some_and(is_refused) {
+            tracing::info!(
+                schedule = id.as_str(),
+                "skipped an occurrence: the platform refuses messages for this chat"
+            );
             self.history.advance(&due, due.schedule.next(now.max(due.due_at))).await?;
             return Ok(None);
         }

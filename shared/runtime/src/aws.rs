@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::secrets::Settings;
 use annals_aws::SdkConfig;
 use annals_aws::bucket::Bucket;
 use annals_core::agents::profile;
@@ -12,8 +11,9 @@ use annals_engine::settings::{ToolsConfig, ToolsSetting};
 use annals_io::clock::Clock;
 use annals_io::environment::process_env;
 use annals_store::history::History;
-use annals_store::queue::Sqs;
 use annals_store::settings::StoreConfig;
+
+use crate::secrets::Settings;
 
 /// Reads the settings of the process: its environment, and the secrets that it names.
 pub async fn settings(aws: &SdkConfig) -> Result<Settings, ConfigError> {
@@ -24,11 +24,6 @@ pub async fn settings(aws: &SdkConfig) -> Result<Settings, ConfigError> {
 pub fn history(aws: &SdkConfig, store: StoreConfig, clock: Clock) -> History {
     let (dynamodb, bucket) = (aws_sdk_dynamodb::Client::new(aws), Bucket::new(aws, &store.bucket));
     History::new(dynamodb, store.table, bucket, clock, store.retention)
-}
-
-/// Returns the deployed queue at `url`.
-pub fn queue(aws: &SdkConfig, url: String) -> Sqs {
-    Sqs::new(aws, url)
 }
 
 /// Returns the outside tools: the document of `setting`, read from S3 if the setting names an object there.

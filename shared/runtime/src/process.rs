@@ -93,7 +93,7 @@ impl Process {
         let ProcessConfig { store, queue_url } = ProcessConfig::from_env(env)?;
         let (table, clock, metrics) = (store.table.clone(), Clock::system(), Metrics::collected());
         let reporter = Reporter::to_stdout(metrics.clone(), table.clone(), clock.clone(), traces);
-        let (history, queue) = (aws::history(&aws, store, clock.clone()), aws::queue(&aws, queue_url));
+        let (history, queue) = (aws::history(&aws, store, clock.clone()), Sqs::new(&aws, queue_url));
         Ok(Self { aws, settings, history, queue, table, metrics, reporter, clock })
     }
 

@@ -291,7 +291,7 @@ fn resource(value: &Value) -> String {
     named.unwrap().replace("${", "").replace('}', "")
 }
 
-/// The code calls AWS in the functions of [`CALLS`] and [`FOR_OTHERS`] and nowhere else, and has each of them.
+/// The code calls AWS, but for S3, in the functions of [`CALLS`] and [`FOR_OTHERS`] and nowhere else, and has each of them.
 fn every_call_has_a_row() {
     let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();

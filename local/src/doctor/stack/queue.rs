@@ -110,5 +110,6 @@ async fn dead_letters(client: &Service, policy: Option<&str>) -> Finding {
 async fn attributes(client: &Service, url: &str) -> Result<Value, String> {
     let input = json!({"QueueUrl": url, "AttributeNames": ["All"]});
     let answer = client.call("AmazonSQS.GetQueueAttributes", &input).await;
-    answer.map(|mut answer| answer["Attributes"].take()).map_err(|error| aws_message(&error))
+    let answer = answer.map_err(|error| aws_message(&error))?;
+    Ok(answer.get("Attributes").cloned().unwrap_or_default())
 }
