@@ -44,15 +44,10 @@ const OF_ALL: [&str; 5] = [
     "RUST_LOG",
 ];
 
-/// Variables that the template omits: Lambda sets the first three, the fourth has the same default, the fifth may be in any
+/// Variables that the template omits: Lambda sets the first two, the third has the same default, the fourth may be in any
 /// secret.
-const LEFT_OUT: [&str; 5] = [
-    "AWS_LAMBDA_FUNCTION_NAME",
-    "AWS_LAMBDA_RUNTIME_API",
-    "AWS_REGION",
-    "OTEL_SERVICE_NAME",
-    "OTEL_EXPORTER_OTLP_HEADERS",
-];
+const LEFT_OUT: [&str; 4] =
+    ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
 
 type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 

@@ -1,9 +1,10 @@
 //! The configuration that all clients share: region, credentials, endpoint and HTTP client.
 
 use annals_io::environment::process_env;
-use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::environment::{EnvironmentVariableCredentialsProvider, EnvironmentVariableRegionProvider};
 use aws_config::identity::IdentityCache;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_config::meta::region::ProvideRegion;
+use aws_config::{BehaviorVersion, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_types::retry::{ReconnectMode, RetryConfig};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
@@ -12,16 +13,16 @@ use crate::connector::Https;
 
 /// Reads the configuration of a function: Lambda gives region and credentials in the environment. Other sources are neither read
 /// nor linked.
-pub fn function() -> SdkConfig {
+pub async fn function() -> SdkConfig {
     let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
-        .region(process_env("AWS_REGION").map(Region::new))
+        .region(EnvironmentVariableRegionProvider::new().region().await)
         .credentials_provider(SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()))
         .identity_cache(IdentityCache::lazy().build())
         .retry_config(reusing(RetryConfig::standard()))
         .http_client(Https::new())
         .service_config(Variables);
-    config.set_endpoint_url(process_env("AWS_ENDPOINT_URL"));
+    config.set_endpoint_url(url("AWS_ENDPOINT_URL"));
     config.build()
 }
 
@@ -45,6 +46,10 @@ struct Variables;
 impl LoadServiceConfig for Variables {
     fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
         let service = key.service_id().to_uppercase().replace(' ', "_");
-        process_env(&format!("{}_{service}", key.env()))
+        url(&format!("{}_{service}", key.env()))
     }
+}
+
+fn url(variable: &str) -> Option<String> {
+    process_env(variable).filter(|url| !url.is_empty())
 }

@@ -29,7 +29,7 @@ pub async fn run<C>(
     read: impl FnOnce(Env<'_>, &Clock) -> Result<C, FunctionError>,
     serve: impl AsyncFnOnce(C, Process) -> Result<(), FunctionError>,
 ) -> ExitCode {
-    run_with(async || config::function(), read, serve).await
+    run_with(config::function, read, serve).await
 }
 
 /// Runs a function, or the process of a container, whose credentials come from wherever AWS offers them.
