@@ -21,6 +21,7 @@ mod stack;
 
 use std::io::Write;
 
+use annals_aws::SdkConfig;
 use annals_channel::finding::{Finding, Verdict};
 use annals_channel::words;
 use annals_core::language::Language;
@@ -29,7 +30,6 @@ use annals_io::clock::Clock;
 use annals_io::environment::{process_env, process_names};
 use annals_runtime::secrets::Settings;
 use anyhow::bail;
-use aws_config::SdkConfig;
 use aws_sdk_dynamodb::config::ProvideCredentials;
 
 use self::settings::ValidSettings;

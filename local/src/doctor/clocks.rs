@@ -2,12 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use annals_aws::SdkConfig;
 use annals_channel::finding::Finding;
 use annals_channel::words;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_io::tls;
-use aws_config::SdkConfig;
 use reqwest::{Client, Url};
 
 use super::model::address;

@@ -1,5 +1,6 @@
 //! Checks whether a relay of Discord's gateway runs, by which ordinary messages arrive.
 
+use annals_aws::SdkConfig;
 use annals_channel::finding::Finding;
 use annals_channel::words;
 use annals_channel_discord::settings::DiscordConfig;
@@ -8,7 +9,6 @@ use annals_io::clock::Clock;
 use annals_runtime::aws;
 use annals_store::relay::RelayStore;
 use annals_store::settings::{StoreConfig, retention};
-use aws_config::SdkConfig;
 
 use crate::config::data_dir;
 use crate::histories::open_history;

@@ -6,10 +6,10 @@ mod table;
 
 use std::error::Error;
 
+use annals_aws::SdkConfig;
 use annals_channel::finding::{Finding, Words};
 use annals_channel::words;
 use annals_core::settings::Env;
-use aws_config::SdkConfig;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 
 pub(super) use table::shape as table_shape;

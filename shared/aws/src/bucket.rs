@@ -11,10 +11,10 @@ use crate::service::{Api, Failure, Request, Service, custom_endpoint, host, unre
 
 const S3: Api = Api { id: "S3", name: "s3", json: "" };
 
-/// What a signature encodes in a query. Source: [signatures, version
+/// Characters that are encoded in a query, as a signature wants it. Source: [signatures, version
 /// 4](https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// What it encodes in a path.
+/// Those that are encoded in a path.
 const ENCODED_IN_PATH: &AsciiSet = &ENCODED.remove(b'/');
 
 /// Number of objects that are deleted at the same time.
@@ -87,14 +87,14 @@ impl Bucket {
         }
     }
 
-    /// Deletes an object; no error if there is none.
+    /// Deletes an object. Succeeds if it does not exist.
     pub async fn delete(&self, key: &str) -> Result<(), BucketError> {
         let sent = self.send("DELETE", key, Vec::new(), Vec::new()).await;
         sent.map(drop).map_err(|failure| BucketError::of("delete", key, failure))
     }
 
-    /// Deletes the first objects whose keys start with `prefix`, at most a thousand; returns their keys. None are left if
-    /// there are none.
+    /// Deletes the first objects whose keys start with `prefix`, at most a thousand; returns their keys. If it returns none,
+    /// none are left.
     pub async fn delete_some(&self, prefix: &str) -> Result<Vec<String>, BucketError> {
         let keys = self.list(prefix).await?;
         let deletions = keys.into_iter().map(|key| async move { self.delete(&key).await.map(|()| key) });

@@ -160,7 +160,7 @@ impl Service {
     }
 }
 
-/// Returns the failure of an answer that cannot be parsed: something in between gave it.
+/// Returns the failure of an answer that cannot be parsed: a proxy gave it, or another program at the endpoint.
 pub(crate) fn unreadable(error: impl Into<BoxError>) -> Failure {
     let empty = HttpResponse::new(StatusCode::OK.into(), SdkBody::empty());
     Failure::response_error(error, empty)

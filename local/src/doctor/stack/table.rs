@@ -1,9 +1,9 @@
 //! Checks the table.
 
+use annals_aws::SdkConfig;
 use annals_channel::finding::Finding;
 use annals_channel::words;
 use annals_store::history::due::{DUE_AT, DUE_SHARD, INDEX};
-use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     BillingMode, IndexStatus, KeySchemaElement, KeyType, PointInTimeRecoveryStatus, ProjectionType,
