@@ -15,6 +15,7 @@ use annals_local::stores::engine::Engine;
 use annals_local::stores::{BUCKET, TABLE};
 use annals_store::history::History;
 use annals_store::settings::retention;
+use annals_test_support::http::client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedCredentialsProvider};
 use axum::Router;
 use axum::body::Bytes;
@@ -111,8 +112,7 @@ impl Account {
                 "Projection": {"ProjectionType": "KEYS_ONLY"},
             }],
         });
-        let request =
-            reqwest::Client::new().post(format!("http://{}", self.dynamodb)).body(table.to_string());
+        let request = client().post(format!("http://{}", self.dynamodb)).body(table.to_string());
         let request = request.header("X-Amz-Target", "DynamoDB_20120810.CreateTable");
         let request = request.header("Content-Type", "application/x-amz-json-1.0");
         let made = request.send().await.unwrap();

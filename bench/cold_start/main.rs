@@ -67,19 +67,22 @@ async fn main() {
 /// Builds the functions as they are deployed, and returns their folder.
 fn build(functions: &[&str]) -> PathBuf {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    // The minimal one apart: it has the SDK's own HTTP client, which a common build would link into all.
-    let (minimal, others): (Vec<&str>, _) = functions.iter().partition(|function| **function == "minimal");
-    for functions in [minimal, others] {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--release", "--locked"]);
-        for function in functions {
-            cargo.args(["-p", &format!("annals-{function}")]);
-        }
-        assert!(cargo.current_dir(workspace).status().unwrap().success(), "the functions do not build");
-    }
-    // The folder of this program's profile is next to it.
+    // The folder of this program's profile is in it.
     let own = std::env::current_exe().unwrap();
-    own.ancestors().nth(3).unwrap().join("release")
+    let target = own.ancestors().nth(3).unwrap();
+    // A function builds by itself: a common build links the features of all into each.
+    for function in functions {
+        let manifest = match *function {
+            "minimal" => "bench/minimal/Cargo.toml".to_owned(),
+            function => format!("functions/{function}/Cargo.toml"),
+        };
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo
+            .args(["build", "--release", "--locked", "--manifest-path", &manifest, "--target-dir"])
+            .arg(target);
+        assert!(cargo.current_dir(workspace).status().unwrap().success(), "{function} does not build");
+    }
+    target.join("release")
 }
 
 fn file(folder: &Path, function: &str) -> PathBuf {
@@ -121,7 +124,7 @@ fn print(folder: &Path, functions: &[&str], cases: &[Case], launches: &[Vec<Laun
     println!("\n| function | binary, MB | zipped, MB |\n|---|---|---|");
     for function in functions {
         let binary = std::fs::read(file(folder, function)).unwrap();
-        let mut zip = DeflateEncoder::new(Vec::new(), Compression::default());
+        let mut zip = DeflateEncoder::new(Vec::new(), Compression::best());
         zip.write_all(&binary).unwrap();
         let zipped = zip.finish().unwrap().len() as u64;
         println!("| {function} | {:.1} | {:.1} |", megabytes(binary.len() as u64), megabytes(zipped));

@@ -19,7 +19,7 @@ pub(crate) struct Handle {
 impl Handle {
     /// Returns a client of the program at the last address in `base`.
     pub(crate) fn new(base: watch::Receiver<Option<String>>) -> Self {
-        Self { client: reqwest::Client::new(), base, again: Arc::default() }
+        Self { client: annals_io::tls::loopback_client().build().unwrap(), base, again: Arc::default() }
     }
 
     /// Posts once the program runs. Returns true if the post was acknowledged.

@@ -87,7 +87,7 @@ impl Stack {
             secrets,
             s3: aws_sdk_s3::Client::new(&aws),
             sqs: aws_sdk_sqs::Client::new(&aws),
-            http: reqwest::Client::new(),
+            http: annals_io::tls::client().build().unwrap(),
             telegram: TelegramApi::start_at(port("ANNALS_CLOUD_TELEGRAM_PORT")).await,
             lark: LarkApi::start_at(port("ANNALS_CLOUD_LARK_PORT")).await,
             discord: DiscordApi::start_at(port("ANNALS_CLOUD_DISCORD_PORT")).await,

@@ -1,7 +1,5 @@
 //! `annals aws`: the program's stores, queue and secrets through the SDK, for a function in a container.
 
-use aws_lc_rs::hmac;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::path::Path;
@@ -23,6 +21,8 @@ use aws_sdk_secretsmanager::error::{DisplayErrorContext, ProvideErrorMetadata};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
 use crate::app::{loopback_client, wait_until};
@@ -84,7 +84,7 @@ fn code<T: Debug, E: ProvideErrorMetadata + std::error::Error + 'static>(answer:
 }
 
 async fn outbox(base: &str) -> Vec<Value> {
-    let response = reqwest::get(format!("{base}/local/outbox")).await.unwrap();
+    let response = loopback_client().get(format!("{base}/local/outbox")).send().await.unwrap();
     response.json().await.unwrap()
 }
 
@@ -256,7 +256,7 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
 
 /// Returns the public key of the key pair that the local program makes of the data directory's key.
 fn public_key_of(key: &str) -> String {
-    let seed = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, key.as_bytes());
+    let seed = ring::digest::digest(&ring::digest::SHA256, key.as_bytes());
     let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref()).unwrap();
     hex::encode(pair.public_key().as_ref())
 }

@@ -15,11 +15,11 @@ use annals_runtime::problem::Problem;
 use annals_store::history::directory::{ListCursor, Listed, MAX_CHATS, Places};
 use annals_store::history::turn::Head;
 use annals_store::history::{History, HistoryError, Page};
-use aws_lc_rs::digest;
 use axum::Json;
 use axum::extract::State;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

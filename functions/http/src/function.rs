@@ -5,6 +5,7 @@ use annals_engine::ingress::IngressConfig;
 use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{MemoryConfig, ViewConfig};
 use annals_io::clock::Clock;
+use annals_runtime::gateway;
 use annals_runtime::process::{FunctionError, Process};
 
 use crate::chat::Web;
@@ -45,7 +46,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let http = Http::new(http, ingress, web, view, (memory, profiles));
     let router = process.reporter.of_router(router(http));
     match responses {
-        HttpResponses::Buffered => lambda_http::run(router).await,
-        HttpResponses::Streaming => lambda_http::run_with_streaming_response(router).await,
+        HttpResponses::Buffered => gateway::serve(router).await,
+        HttpResponses::Streaming => gateway::stream(router).await,
     }
 }

@@ -19,10 +19,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
+use annals_runtime::gateway::SourceIp;
 use axum::extract::ConnectInfo;
 use axum::http::Extensions;
 use axum::http::header::HeaderMap;
-use lambda_http::request::RequestContext;
 
 /// Number of wrong keys of one address that get a 401.
 const FREE: u32 = 10;
@@ -70,10 +70,9 @@ impl WrongKeys {
 /// Returns the source address of a request, if it is known. Of IPv6 it returns the /64 network, all of whose addresses one
 /// caller can use.
 pub(crate) fn source(extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
-    let address = match extensions.get::<RequestContext>() {
-        // Set by API Gateway and function URLs, not by the caller.
-        Some(RequestContext::ApiGatewayV2(context)) => context.http.source_ip.as_deref()?.parse().ok()?,
-        _ => match extensions.get::<ConnectInfo<SocketAddr>>()?.ip().to_canonical() {
+    let address = match extensions.get::<SourceIp>() {
+        Some(SourceIp(address)) => *address,
+        None => match extensions.get::<ConnectInfo<SocketAddr>>()?.ip().to_canonical() {
             // A tunnel on this machine, which appends the address that it forwards for.
             peer if peer.is_loopback() => {
                 let forwarded = headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?;

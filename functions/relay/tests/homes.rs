@@ -12,6 +12,7 @@ use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::discord_gateway::{DiscordGateway, Post};
+use annals_test_support::http::client;
 use annals_test_support::lambda_api::LambdaApi;
 use axum::Router;
 use axum::routing::get;
@@ -79,7 +80,7 @@ impl World {
 
     async fn stored(&self) -> Vec<String> {
         let url = format!("{}/v1/chats/{CHAT}/messages", self.base);
-        let answer = reqwest::Client::new().get(url).bearer_auth("dev").send().await.unwrap();
+        let answer = client().get(url).bearer_auth("dev").send().await.unwrap();
         let page: Value = answer.json().await.unwrap();
         let messages = page["messages"].as_array().cloned().unwrap_or_default();
         let asked = messages.iter().filter(|message| message["role"] == "user");

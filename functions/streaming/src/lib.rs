@@ -21,6 +21,7 @@ use annals_http::chat::Web;
 use annals_http::settings::HttpConfig;
 use annals_http::{Http, router};
 use annals_io::clock::Clock;
+use annals_runtime::gateway;
 use annals_runtime::process::{FunctionError, Process};
 
 /// Longest time that a stream waits for its reply, so that it ends before the function is stopped.
@@ -74,7 +75,7 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
         channel: Channel::Web,
     };
     let http = Http::new(http, ingress, web, view, (memory, profiles));
-    lambda_http::run_with_streaming_response(reporter.of_router(router(http))).await
+    gateway::stream(reporter.of_router(router(http))).await
 }
 
 /// Runs the turn of the message at `from` as soon as no other run holds the chat. The queued turn does what this run leaves

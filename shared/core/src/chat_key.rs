@@ -12,7 +12,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use aws_lc_rs::digest;
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};

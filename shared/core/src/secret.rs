@@ -1,7 +1,7 @@
 //! Comparison of secrets: [`is_same`].
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::digest::{SHA256, digest};
+use ring::digest::{SHA256, digest};
+use subtle::ConstantTimeEq as _;
 
 /// Returns true if `given`, from outside, is `secret`. An empty secret is never matched.
 ///
@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 #[allow(clippy::disallowed_methods, reason = "the one place where secrets are compared")]
 pub fn is_same(given: &[u8], secret: &[u8]) -> bool {
     let [given, known] = [given, secret].map(|bytes| digest(&SHA256, bytes));
-    verify_slices_are_equal(given.as_ref(), known.as_ref()).is_ok() && !secret.is_empty()
+    bool::from(given.as_ref().ct_eq(known.as_ref())) && !secret.is_empty()
 }
 
 #[cfg(test)]

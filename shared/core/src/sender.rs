@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use aws_lc_rs::digest;
+use ring::digest;
 
 use crate::chat_key::Speakers;
 use crate::markup::{Sender, clean_name};

@@ -9,7 +9,7 @@
 //!             "inputTokens": 1200, "outputTokens": 80}]}
 //! ```
 
-use aws_lc_rs::digest;
+use ring::digest;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use reqwest::Client;
 
+use crate::tls;
+
 /// A connection to a platform, a model, a tool server or AWS. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Connection {
@@ -31,6 +33,6 @@ impl Connection {
 /// Wraps an existing client, for tests.
 impl From<Client> for Connection {
     fn from(client: Client) -> Self {
-        Self { made: Arc::new(OnceLock::from(client)), make: || Client::builder().build() }
+        Self { made: Arc::new(OnceLock::from(client)), make: || tls::client().build() }
     }
 }

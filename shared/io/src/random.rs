@@ -1,21 +1,28 @@
 //! Random ids, which only have to differ, and random secrets.
 
-use aws_lc_rs::rand;
+use ring::rand::{SecureRandom as _, SystemRandom};
 
 /// Returns `N` random bytes in hex.
 pub fn hex<const N: usize>() -> String {
-    let mut bytes = [0_u8; N];
     // The system's generator does not fail once it has been initialised.
-    if rand::fill(&mut bytes).is_err() {
-        tracing::error!("the system's random generator failed; ids may repeat");
-    }
+    let bytes = bytes::<N>().unwrap_or_else(|error| {
+        tracing::error!(%error, "ids may repeat");
+        [0; N]
+    });
     hex::encode(bytes)
 }
 
 /// Returns a secret of `N` random bytes, in hex.
 /// Fails if the system has no random numbers.
 pub fn secret<const N: usize>() -> std::io::Result<String> {
+    Ok(hex::encode(bytes::<N>()?))
+}
+
+/// Returns `N` random bytes.
+/// Fails if the system has no random numbers.
+pub fn bytes<const N: usize>() -> std::io::Result<[u8; N]> {
     let mut bytes = [0_u8; N];
-    rand::fill(&mut bytes).map_err(|_| std::io::Error::other("the system has no random numbers"))?;
-    Ok(hex::encode(bytes))
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| std::io::Error::other("the system has no random numbers"))?;
+    Ok(bytes)
 }

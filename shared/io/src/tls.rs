@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use reqwest::{Client, ClientBuilder};
 use rustls::ClientConfig;
+use rustls::crypto::ring;
 use rustls_platform_verifier::ConfigVerifierExt;
 
 /// Shared by all clients: reading and parsing the system's certificates is most of the cost of a client, and the agent
@@ -18,15 +19,22 @@ static TLS: LazyLock<Option<ClientConfig>> = LazyLock::new(|| {
 /// Returns a builder of a client with the shared TLS configuration.
 pub fn client() -> ClientBuilder {
     match &*TLS {
-        Some(config) => Client::builder().tls_backend_preconfigured(config.clone()),
+        Some(config) => builder().tls_backend_preconfigured(config.clone()),
         // It tries to read them again, and returns the error.
-        None => Client::builder(),
+        None => builder(),
     }
 }
 
 /// Returns a builder of a client for a program on this machine, without TLS: it reads no certificates, and trusts none.
 pub fn loopback_client() -> ClientBuilder {
-    Client::builder().tls_certs_only([])
+    builder().tls_certs_only([])
+}
+
+/// `reqwest` is built without cryptography of its own, and panics if the process has none.
+fn builder() -> ClientBuilder {
+    // Fails from the second call on.
+    let _ = ring::default_provider().install_default();
+    Client::builder()
 }
 
 /// Reads the certificates now, on another thread, for a function whose first request needs them. During start-up a

@@ -12,6 +12,7 @@ use annals_engine::ingress::{Ingress, IngressConfig};
 use annals_engine::receiving::Receiver;
 use annals_io::clock::Clock;
 
+use crate::gateway;
 use crate::process::{Process, run};
 use crate::webhook;
 
@@ -26,7 +27,7 @@ pub async fn serve_webhook<D: ChannelDefinition>() -> ExitCode {
         let (ingress, deliverer) = config.ingress(platform, &process);
         let Process { reporter, clock, .. } = process;
         let router = webhook::router(Receiver { webhook, ingress, deliverer, clock, must_confirm: true });
-        lambda_http::run(reporter.of_router(router)).await
+        gateway::serve(reporter.of_router(router)).await
     })
     .await
 }

@@ -5,6 +5,7 @@
 //! - [`process`]: the process of a function; [`mod@function`]: the function of a webhook
 //! - [`channels`]: the channels of platforms, one line each
 //! - [`aws`]: clients of AWS
+//! - [`gateway`]: requests of API Gateway and function URLs
 //! - [`secrets`]: settings from the environment and from secrets
 //! - [`telemetry`]: logs and traces; [`metrics`]: reports of counters
 //! - [`request_body`]: reads bodies of requests within bounds
@@ -14,6 +15,7 @@
 pub mod aws;
 pub mod channels;
 pub mod function;
+pub mod gateway;
 pub mod metrics;
 pub mod problem;
 pub mod process;

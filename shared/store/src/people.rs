@@ -24,7 +24,7 @@ use annals_core::person::canonical;
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use aws_lc_rs::digest::{SHA256, digest};
+use ring::digest::{SHA256, digest};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{CONVERSATION, HOUR, OLD, STEP, say};
-use crate::app::{APP_KEY, TELEGRAM_SECRET, TestApp, passing, wait_until};
+use crate::app::{APP_KEY, TELEGRAM_SECRET, TestApp, loopback_client, passing, wait_until};
 use crate::chat;
 use crate::import::options;
 use crate::lark::TOKEN;
@@ -68,7 +68,7 @@ impl Stage {
         app.model().answer_by(notes_of_tea);
         let front = FaultProxy::start(Service::Model, app.base(), &dice).await;
         dice.set_percent(PERCENT);
-        Self { app, lark, discord, shop, dice, front, http: reqwest::Client::new(), _proxies: proxies }
+        Self { app, lark, discord, shop, dice, front, http: loopback_client(), _proxies: proxies }
     }
 
     /// Sends a request until it is accepted, as platforms do. Returns the answer, whose body may break off.

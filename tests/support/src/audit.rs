@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use flate2::read::{DeflateDecoder, GzDecoder};
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 /// Attributes that the emptied head of a deleted chat may have.

@@ -13,6 +13,7 @@
 //! - [`fixtures`]: recorded payloads and vectors.
 //! - [`fault_proxy`]: a proxy that fails, delays, cuts and repeats, by seed.
 //! - [`audit`]: a reader of a data directory that shares no code with the program, and checks what must be true of it.
+//! - [`http`]: HTTP clients.
 //! - [`json`]: JSON for the tests of parsers.
 //! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
 #![allow(
@@ -29,6 +30,7 @@ pub mod discord_gateway;
 pub mod exports;
 pub mod fault_proxy;
 pub mod fixtures;
+pub mod http;
 pub mod json;
 pub mod lambda_api;
 pub mod lark_api;

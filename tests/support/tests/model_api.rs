@@ -1,6 +1,7 @@
 //! The emulators of models' APIs refuse what the real ones refuse, so that what they take is well-formed.
 #![allow(clippy::unwrap_used, reason = "tests and their support: a panic is a failure that names its line")]
 
+use annals_test_support::http::client;
 use annals_test_support::model_api::{API_KEY, ModelApi};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ async fn the_openai_emulator_refuses_what_the_real_one_refuses() {
     let tool = |function: Value| json!([{"type": "function", "function": function}]);
     let ask = async |parts: Value| {
         let body = annals_test_support::json::with(json!({"model": "test", "messages": [hello]}), parts);
-        let request = reqwest::Client::new().post(format!("{}/chat/completions", api.base_url()));
+        let request = client().post(format!("{}/chat/completions", api.base_url()));
         request.bearer_auth(API_KEY).json(&body).send().await.unwrap().status().as_u16()
     };
     let good = [
@@ -57,7 +58,7 @@ async fn the_openai_emulator_refuses_what_the_real_one_refuses() {
 }
 
 async fn post(url: String, body: &Value) -> u16 {
-    let request = reqwest::Client::new().post(url).header("anthropic-version", "2023-06-01");
+    let request = client().post(url).header("anthropic-version", "2023-06-01");
     let request = request.header("x-api-key", API_KEY).bearer_auth(API_KEY);
     request.json(body).send().await.unwrap().status().as_u16()
 }
@@ -159,6 +160,6 @@ async fn the_bedrock_emulator_refuses_what_the_real_one_refuses() {
     let marked = with(&good, "/system", json!([{"text": "Be kind."}, {"cachePoint": {"type": "default"}}]));
     assert_eq!(ask("meta.llama", &marked).await, 403);
     assert_eq!(ask("anthropic.claude-x", &marked).await, 200);
-    let request = reqwest::Client::new().post(format!("{}/model/m/converse", api.bedrock_url()));
+    let request = client().post(format!("{}/model/m/converse", api.bedrock_url()));
     assert_eq!(request.json(&good).send().await.unwrap().status().as_u16(), 403, "nobody has signed it");
 }

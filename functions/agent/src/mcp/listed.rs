@@ -3,7 +3,7 @@
 use annals_core::markup::clean_name;
 use annals_engine::settings::tools::{Approval, CallApproval, ServerConfig};
 use annals_model::Tool;
-use aws_lc_rs::digest::{SHA256, digest};
+use ring::digest::{SHA256, digest};
 use serde_json::Value;
 
 use super::schema::plain_object;

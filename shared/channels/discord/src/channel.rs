@@ -7,8 +7,8 @@ use annals_channel::setup::{Failure, Setup};
 use annals_core::settings::{ConfigError, Env};
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use aws_lc_rs::digest::{SHA256, digest};
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
+use ring::digest::{SHA256, digest};
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@
 //!
 //! Source: <https://discord.com/developers/docs/interactions/overview#setting-up-an-endpoint-validating-security-request-headers>.
 
-use aws_lc_rs::signature::{ED25519, UnparsedPublicKey};
+use ring::signature::{ED25519, UnparsedPublicKey};
 
 /// Header with the signature: 64 bytes in hex.
 pub const SIGNATURE_HEADER: &str = "x-signature-ed25519";

@@ -14,15 +14,15 @@
 //! Source: [event
 //! security](https://open.feishu.cn/document/server-docs/event-subscription-guide/event-subscription-configure-/encrypt-key-encryption-configuration-case).
 
+use aes::Aes256;
 use annals_channel::json::JsonView;
 use annals_core::secret::is_same;
-use aws_lc_rs::cipher::{
-    AES_256, DecryptionContext, PaddedBlockDecryptingKey, PaddedBlockEncryptingKey, UnboundCipherKey,
-};
-use aws_lc_rs::digest;
-use aws_lc_rs::iv::FixedLength;
+use annals_io::random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use cbc::cipher::block_padding::Pkcs7;
+use cbc::cipher::{BlockModeDecrypt as _, BlockModeEncrypt as _, KeyIvInit as _};
+use ring::digest;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -150,12 +150,9 @@ pub fn sign(timestamp: &[u8], nonce: &[u8], encrypt_key: &str, body: &[u8]) -> S
 /// Encrypts `plain` under `encrypt_key` as Lark does, for the field `encrypt` of a call. Used by replays and tests.
 /// Returns `None` if the system has no random numbers.
 pub fn encrypt(encrypt_key: &str, plain: &[u8]) -> Option<String> {
-    let key = digest::digest(&digest::SHA256, encrypt_key.as_bytes());
-    let key = UnboundCipherKey::new(&AES_256, key.as_ref()).ok()?;
-    let mut data = plain.to_vec();
-    let context = PaddedBlockEncryptingKey::cbc_pkcs7(key).ok()?.encrypt(&mut data).ok()?;
-    let iv: &[u8] = (&context).try_into().ok()?;
-    Some(STANDARD.encode([iv, &data].concat()))
+    let iv = random::bytes::<IV_BYTES>().ok()?;
+    let cipher = cbc::Encryptor::<Aes256>::new_from_slices(key(encrypt_key).as_ref(), &iv).ok()?;
+    Some(STANDARD.encode([&iv, cipher.encrypt_padded_vec::<Pkcs7>(plain).as_slice()].concat()))
 }
 
 /// Checks the token of a decrypted call and returns its content.
@@ -200,11 +197,13 @@ impl Marks<'_> {
 fn decrypt(encrypt_key: &str, data: &str) -> Option<Vec<u8>> {
     let mut data = STANDARD.decode(data).ok()?;
     let (iv, ciphertext) = data.split_at_mut_checked(IV_BYTES)?;
-    let iv = FixedLength::<IV_BYTES>::try_from(&*iv).ok()?;
-    let key = digest::digest(&digest::SHA256, encrypt_key.as_bytes());
-    let key = UnboundCipherKey::new(&AES_256, key.as_ref()).ok()?;
-    let key = PaddedBlockDecryptingKey::cbc_pkcs7(key).ok()?;
-    key.decrypt(ciphertext, DecryptionContext::Iv128(iv)).ok().map(|plain| plain.to_vec())
+    let cipher = cbc::Decryptor::<Aes256>::new_from_slices(key(encrypt_key).as_ref(), iv).ok()?;
+    cipher.decrypt_padded::<Pkcs7>(ciphertext).ok().map(<[u8]>::to_vec)
+}
+
+/// The key of AES-256: SHA-256 of the encrypt key.
+fn key(encrypt_key: &str) -> digest::Digest {
+    digest::digest(&digest::SHA256, encrypt_key.as_bytes())
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use aws_lc_rs::digest;
+use ring::digest;
 
 use crate::chat_key::{ChatKey, MAX_KEY_BYTES, Speakers};
 use crate::record::{Kind, Record};

@@ -1,6 +1,6 @@
 //! An occurrence of a schedule: [`Due`], and the [`ScheduleId`].
 
-use aws_lc_rs::digest::{SHA256, digest};
+use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
 use crate::names::text_of;

@@ -134,8 +134,9 @@ async fn a_request_is_an_invocation() {
     let address = listener.local_addr().unwrap();
     // On this thread, whose reports are collected.
     tokio::spawn(async move { axum::serve(listener, reporter.of_router(router)).await });
+    let client = annals_io::tls::loopback_client().build().unwrap();
     for _ in 0..2 {
-        reqwest::get(format!("http://{address}/")).await.unwrap();
+        client.get(format!("http://{address}/")).send().await.unwrap();
     }
     assert_eq!(reported(), [1, 1]);
 }

@@ -10,7 +10,7 @@ use annals_aws::bucket::{Bucket, BucketError};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::UiMessage;
 use annals_core::sort_key::SortKey;
-use aws_lc_rs::digest;
+use ring::digest;
 
 /// The longest message JSON that stays in its DynamoDB item, in bytes. An item ends at 400 KB, attributes included.
 pub const MAX_INLINE_BYTES: usize = 350 * 1024;

@@ -43,8 +43,8 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
-use aws_lc_rs::digest;
 use futures::future::try_join_all;
+use ring::digest;
 
 use super::item::{integer, text};
 use super::table::{DUE_INDEX, Item, Update, number, string};

@@ -11,7 +11,7 @@
 use annals_aws::bucket::BucketError;
 use annals_core::chat_key::ChatKey;
 use annals_core::media::Unseen;
-use aws_lc_rs::digest;
+use ring::digest;
 use serde::{Deserialize, Serialize};
 
 use super::History;

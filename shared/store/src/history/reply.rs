@@ -9,7 +9,7 @@ use annals_core::record::{Answer, Channel, Details, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use annals_core::trace::Trace;
-use aws_lc_rs::digest::{SHA256, digest};
+use ring::digest::{SHA256, digest};
 
 use super::append::Outcome;
 use super::counters::Addition;

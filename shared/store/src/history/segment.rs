@@ -16,10 +16,10 @@ use std::str::FromStr;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{SortKey, Timestamp};
-use aws_lc_rs::digest;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use ring::digest;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::{RawValue, to_raw_value};

@@ -1,11 +1,11 @@
 //! The application's settings: its address, which is checked, and its commands.
 
 use axum::http::{Method, Uri};
-use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::signed;
 use super::store::error;
+use crate::http::client;
 use crate::server::Answer;
 
 /// Returns the address for interactions that a call sets.
@@ -27,7 +27,7 @@ pub(super) async fn is_valid(url: &str) -> bool {
 }
 
 async fn post(url: &str, body: &str, headers: &[(&str, String)]) -> Option<(u16, Value)> {
-    let mut request = Client::builder().tls_certs_only([]).build().ok()?.post(url).body(body.to_owned());
+    let mut request = client().post(url).body(body.to_owned());
     for (name, value) in headers {
         request = request.header(*name, value);
     }

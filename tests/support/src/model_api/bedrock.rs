@@ -2,10 +2,10 @@
 //!
 //! Sources: the API reference of both, "Tool use", "Prompt caching", and "AWS Signature Version 4 for API requests".
 
-use aws_lc_rs::{digest, hmac};
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use axum::http::{HeaderMap, StatusCode, Uri};
+use ring::{digest, hmac};
 use serde_json::{Value, json};
 
 use super::blocks::{Block, conversation, function};

@@ -1,8 +1,8 @@
 //! Sends messages: answers to interactions, and messages of the bot.
 
 use annals_channel::client::WaitBudget;
-use aws_lc_rs::digest::{SHA256, digest};
 use reqwest::Method;
+use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use super::answer::{NO_HISTORY, is_deleted, is_ended};

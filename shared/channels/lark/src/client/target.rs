@@ -1,6 +1,6 @@
 //! Destination of a message, and its optional parts: [`Target`].
 
-use aws_lc_rs::digest::{SHA256, digest};
+use ring::digest::{SHA256, digest};
 
 use super::super::address::Address;
 use super::super::render::Chunk;
