@@ -20,7 +20,6 @@ use annals_core::sort_key::Timestamp;
 
 use super::due::DUE_AT;
 use super::item::{self, Stored};
-use super::segment::SegmentId;
 use super::shelf::SegmentInfo;
 use super::table::{Span, Update};
 use super::turn::Lease;
@@ -119,6 +118,7 @@ impl History {
         }
         let lines = others.iter().map(|stored| segment::to_line(stored)).collect::<Result<Vec<_>, _>>()?;
         let bytes = segment::compress(lines.iter().map(Vec::as_slice));
+        // With the same ends: a pointer of another key would take a transaction, and the right to delete items.
         let mut rest = SegmentInfo {
             count: u32::try_from(others.len()).unwrap_or(u32::MAX),
             bytes: bytes.len() as u64,
@@ -128,11 +128,9 @@ impl History {
             ..info.clone()
         };
         if let (Some(first), Some(last)) = (others.first(), others.last()) {
-            let (first, last) = (first.record(), last.record());
-            (rest.from, rest.to) = (first.key.clone(), last.key.clone());
-            (rest.from_id, rest.to_id) = (first.message_id.clone(), last.message_id.clone());
-            rest.id = SegmentId::of(&rest.from, &rest.to);
-            self.bucket.put_new(&rest.object(), shelf::GZIP, bytes).await?;
+            rest.from_id = first.record().message_id.clone();
+            rest.to_id = last.record().message_id.clone();
+            self.bucket.put(&rest.object(), shelf::GZIP, bytes).await?;
             self.put_index(&rest, others.into_iter().cloned().collect()).await?;
         }
         self.point_again(info, &rest).await?;

@@ -46,9 +46,9 @@ pub struct SegmentInfo {
     pub chat: ChatKey,
     /// Its name, unique in the chat.
     pub id: SegmentId,
-    /// Its first record. Records of other segments may lie between its ends.
+    /// Its first record, before an erasure. Records of other segments may lie between its ends.
     pub from: SortKey,
-    /// Its last record.
+    /// Its last record, before an erasure.
     pub to: SortKey,
     /// The first record's message id.
     pub from_id: MessageId,
@@ -242,14 +242,9 @@ impl History {
         }
     }
 
-    /// Puts the pointer `new` in place of `old`. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
+    /// Puts the pointer `new` in place of `old`, with the same key. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
     pub(super) async fn point_again(&self, old: &SegmentInfo, new: &SegmentInfo) -> Result<(), HistoryError> {
-        let was = ("sha256", string(&old.sha256));
-        let written = if new.to == old.to {
-            self.table.put_over(item_of(new)?, was).await?
-        } else {
-            self.table.put_replacing(item_of(new)?, &pointer_key(old.to.as_str()), was).await?
-        };
+        let written = self.table.put_over(item_of(new)?, ("sha256", string(&old.sha256))).await?;
         if matches!(written, Written::Done(_))
             || self.pointer(&new.chat, &new.to).await?.as_ref() == Some(new)
         {
