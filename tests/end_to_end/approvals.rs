@@ -218,6 +218,29 @@ async fn what_follows_a_second_approval_is_sent_though_the_turn_that_asked_for_i
     app.finish().await;
 }
 
+/// Its confirmation could not be sent, so Telegram delivers the command again.
+#[tokio::test]
+async fn a_command_that_is_delivered_again_allows_nothing_that_was_asked_since() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    for (id, word) in [(11, "/approve"), (12, "/approve 1"), (13, "/approve all")] {
+        let command: Value = private(42, id, word).command().into();
+        app.telegram_api().fail(3, 502);
+        assert_eq!(app.as_time_passes(app.telegram(&command)).await, 503);
+        app.model().answer_tools(&[refund("A1")]);
+        app.handle_as_time_passes(private(42, 10 * id, "Pay A1 back.")).await;
+        app.receive(command).await;
+        app.idle_as_time_passes().await;
+        assert_eq!(shop.carried_out(), [], "{word}");
+        let told = app.last_sent().text;
+        assert!(told.contains("May I call shop_refund") && told.contains("/approve "), "{word}: {told}");
+        app.handle_as_time_passes(private(42, 10 * id + 1, "/deny").command()).await;
+        assert_eq!(shop.carried_out(), []);
+    }
+    app.handle_as_time_passes(private(42, 200, "Pay A1 back.")).await;
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn messages_during_an_open_request_are_answered_and_the_request_stays_open() {
     let (_shop, app) = start_with_shop(&marked()).await;

@@ -11,7 +11,7 @@ use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Answer, NOW, OPS_KEY, TestApp};
+use crate::app::{Answer, NOW, OPS_KEY, TestApp, chat_path};
 use crate::turns::assert_has;
 
 pub(crate) const TOKEN: &str = "lark-verification-token";
@@ -312,6 +312,18 @@ async fn a_recall_that_overtakes_its_message_is_asked_for_again() {
     it.receive(&recalled).await;
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("user: my secret"), "{context}");
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_that_was_recalled_before_its_redelivery_is_not_carried_out() {
+    let it = LarkApp::start().await;
+    it.handle(&text("om_1", P2P, "hello", 0)).await;
+    it.lark.seed(deleted("om_2", -60));
+    it.handle(&text("om_2", P2P, "/remind in 20 minutes tea", -60)).await;
+    let schedules = it.app.get(&chat_path("lark:chat:oc_ada", "schedules")).await;
+    assert_eq!((&schedules["schedules"], it.sent().len()), (&json!([]), 1));
+    assert_eq!(it.app.lines("lark:chat:oc_ada").await[0], "om_2 user: /remind in 20 minutes tea");
     it.app.finish().await;
 }
 

@@ -8,7 +8,7 @@ use annals_core::schedule::{Action, Recipient, Schedule, ScheduleId, Timing};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{Ran, Scheduling};
-use annals_store::history::{Consumed, History};
+use annals_store::history::{Consumed, History, Reuse};
 use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -293,6 +293,36 @@ async fn a_person_sets_and_cancels_reminders_by_a_command() {
     app.finish().await;
 }
 
+/// The confirmation could not be sent, so Telegram delivers the command again, when the reminder has come or was cancelled.
+#[tokio::test]
+async fn a_reminder_that_has_ended_is_not_set_again() {
+    let app = TestApp::builder().telegram().refusals_are_fine().start().await;
+    app.ada_says(1, "hello").await;
+    let [comes, is_cancelled]: [Value; 2] = [(2, "tea"), (3, "milk")]
+        .map(|(id, what)| private(42, id, &format!("/remind in 5 minutes {what}")).command().into());
+    for command in [&comes, &is_cancelled] {
+        app.telegram_api().fail(3, 502);
+        assert_eq!(app.as_time_passes(app.telegram(command)).await, 503);
+    }
+    let stored = listed(&app).await;
+    let milk = stored.iter().find(|stored| stored["text"] == "⏰ milk").unwrap();
+    app.handle(private(42, 4, &format!("/remind cancel {}", milk["id"].as_str().unwrap())).command()).await;
+    let count = app.sent_texts().len();
+    pass(&app, 10, count + 1).await;
+    assert!(app.last_sent().text.starts_with("⏰ tea"), "{}", app.last_sent().text);
+    for command in [comes, is_cancelled] {
+        app.receive(command).await;
+        assert!(
+            app.last_sent().text.ends_with("will not come, or there was none."),
+            "{}",
+            app.last_sent().text
+        );
+    }
+    assert_eq!(listed(&app).await, [json!(null); 0]);
+    pass(&app, 60 * 24 * 30, count + 3).await;
+    app.finish().await;
+}
+
 /// A turn that is repeated adds nothing, since the id of a schedule comes from the reply and the call.
 #[tokio::test]
 async fn the_agent_sets_lists_and_cancels_by_its_tools() {
@@ -406,7 +436,9 @@ async fn an_occurrence_that_is_cut_off_anywhere_is_continued_and_comes_once() {
         let prepared = World::new().await;
         prepared.ask(1, 0, "hello").await;
         let new = schedule(action.clone(), Timing::Cron("0 * * * *".into()), prepared.clock.now());
-        annals_engine::scheduling::create(&prepared.history, &prepared.chat, new).await.unwrap();
+        annals_engine::scheduling::create(&prepared.history, &prepared.chat, new, Reuse::Never)
+            .await
+            .unwrap();
         prepared.advance(3600);
         let (now, dir) = (prepared.clock.now(), prepared.into_dir());
         let requests = at_each_request(&[Plan::Before, Plan::Lost], async |faults, what| {
@@ -450,7 +482,7 @@ async fn a_schedule_costs_what_the_page_says() {
     let scheduling = scheduling(&world, &history);
     scheduling.run_due(world.in_an_hour()).await.unwrap();
     let look = meter();
-    annals_engine::scheduling::create(&history, &world.chat, new).await.unwrap();
+    annals_engine::scheduling::create(&history, &world.chat, new, Reuse::Never).await.unwrap();
     let created = meter();
     let mut occurrences = Vec::new();
     for _ in 0..2 {

@@ -7,7 +7,7 @@ use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{self, CreateError, recipient};
 use annals_runtime::problem::Problem;
-use annals_store::history::StoredSchedule;
+use annals_store::history::{Reuse, StoredSchedule};
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -139,14 +139,14 @@ pub(crate) async fn create(
     };
     let desk = http.desk(&chat).await?;
     let schedule = Schedule { id, action, timing, time_zone, created_at: now, to: recipient(desk.person()) };
-    match scheduling::create(http.ingress.history(), &desk.chat, schedule).await {
+    match scheduling::create(http.ingress.history(), &desk.chat, schedule, Reuse::AfterEnd).await {
         Ok((stored, is_new)) => {
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
             Ok((status, Json(stored.into())))
         }
         Err(CreateError::History(error)) => Err(error.into()),
         Err(error @ CreateError::Past) => Err(bad_schedule(error.to_string()).into()),
-        Err(error @ (CreateError::TooMany | CreateError::Taken)) => {
+        Err(error @ (CreateError::TooMany | CreateError::Taken | CreateError::Ended)) => {
             let title = "The schedule cannot be stored";
             Err(Problem::new(StatusCode::CONFLICT, "schedule-refused", title, error.to_string()).into())
         }

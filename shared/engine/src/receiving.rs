@@ -167,6 +167,10 @@ impl<W: Webhook> Receiver<W> {
         about(&draft.chat);
         let draft = self.ingress.placed(draft).await?;
         let draft = self.timed(draft, has_own_time).await?;
+        if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
+            self.message(draft, has_own_time).await?;
+            return Ok(None);
+        }
         let Commanded { appended, confirmation } = Box::pin(self.ingress.command(command, &draft)).await?;
         tracing::info!(outcome = ?appended.outcome, "command");
         let Some(confirmation) = confirmation else { return Ok(None) };

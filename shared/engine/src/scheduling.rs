@@ -22,7 +22,7 @@ use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::takeover::Dispatch;
 use annals_io::spans::of_chat;
 use annals_store::history::turn::Blocked;
-use annals_store::history::{Fired, History, HistoryError, Position, StoredSchedule};
+use annals_store::history::{Fired, History, HistoryError, Position, Reuse, StoredSchedule};
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 use tracing::Instrument;
 
@@ -64,6 +64,9 @@ pub enum CreateError {
     TooMany,
     #[error("another schedule of this chat has this id: choose another one")]
     Taken,
+    /// See [`Reuse::Never`].
+    #[error("it was set before, and has come due or was cancelled")]
+    Ended,
     #[error(transparent)]
     History(#[from] HistoryError),
 }
@@ -99,13 +102,15 @@ pub async fn create(
     history: &History,
     chat: &ChatKey,
     schedule: Schedule,
+    reuse: Reuse,
 ) -> Result<(StoredSchedule, bool), CreateError> {
     let due_at = schedule.next(schedule.created_at).ok_or(CreateError::Past)?;
     let known = history.schedules(chat).await?;
     if known.iter().filter(|known| known.schedule.id != schedule.id).count() >= MAX_SCHEDULES {
         return Err(CreateError::TooMany);
     }
-    let (known, is_new) = history.create_schedule(chat, schedule.clone(), due_at).await?;
+    let (known, is_new) = history.create_schedule(chat, schedule.clone(), due_at, reuse).await?;
+    let known = known.ok_or(CreateError::Ended)?;
     let Schedule { action, timing, time_zone, .. } = &known.schedule;
     let is_same = (action, timing, time_zone) == (&schedule.action, &schedule.timing, &schedule.time_zone);
     if is_new || is_same { Ok((known, is_new)) } else { Err(CreateError::Taken) }

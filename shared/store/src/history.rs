@@ -105,7 +105,7 @@ pub use item::ItemError;
 pub use media::StoredFile;
 pub use read::{Fate, MAX_PAGE, Page, Position};
 pub use reply::{Reply, ReplyAppended};
-pub use schedules::{Fired, StoredSchedule};
+pub use schedules::{Fired, Reuse, StoredSchedule};
 pub use search::{Found, Hit, Search};
 #[doc(hidden)]
 pub use segment::reread_segment;

@@ -7,7 +7,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{self, CreateError, recipient};
 use annals_model::Tool;
-use annals_store::history::{History, HistoryError, StoredSchedule};
+use annals_store::history::{History, HistoryError, Reuse, StoredSchedule};
 use serde_json::{Value, json};
 
 use super::result::Output;
@@ -80,7 +80,7 @@ impl Schedules {
             created_at: self.now,
             to: recipient(&self.asked),
         };
-        Ok(match scheduling::create(&self.history, &self.chat, schedule).await {
+        Ok(match scheduling::create(&self.history, &self.chat, schedule, Reuse::Never).await {
             Ok((stored, _)) => Ok(as_json(&stored)),
             Err(CreateError::History(error)) => return Err(error),
             // An attempt at this turn that was cut off has set another one.

@@ -20,7 +20,7 @@ use annals_core::language::Language;
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::person::canonical;
 use annals_core::record::{Channel, Kind, Record};
-use annals_core::sort_key::SortKey;
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
 use annals_store::history::{MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
@@ -60,16 +60,17 @@ pub(super) struct Asking {
     requests: Vec<Request>,
     /// The newest form of the reply.
     form: UiMessage,
-    /// True if the agent sent another message on the same line later.
+    /// True if the agent sent another message on the same line later, or asked this after the command was said.
     is_followed: bool,
     answers: Vec<(Verdict, Record)>,
 }
 
 impl Asking {
-    /// Returns the reply at `key` in `records`, if it has approval requests.
-    fn of(records: &[Record], key: &SortKey) -> Option<Self> {
+    /// Returns the reply at `key` in `records`, if it has approval requests. `said_at` is the time of the command that answers.
+    fn of(records: &[Record], key: &SortKey, said_at: Option<Timestamp>) -> Option<Self> {
         let reply = records.iter().find(|record| record.key == *key && record.kind() == Kind::Normal)?;
-        let form = &approval::newest_form(records, key)?.message;
+        let newest = approval::newest_form(records, key)?;
+        let form = &newest.message;
         let requests = approval::requests(form);
         let is_later = |record: &Record| {
             record.role() == Role::Assistant
@@ -78,7 +79,9 @@ impl Asking {
                 && (record.sent_at, &record.key) > (reply.sent_at, &reply.key)
                 && record.line() == reply.line()
         };
-        let is_followed = records.iter().any(is_later);
+        // A command may be delivered again, hours later.
+        let is_new = said_at.is_some_and(|said_at| newest.sent_at > said_at);
+        let is_followed = is_new || records.iter().any(is_later);
         let answers = records.iter().filter(|record| record.key.base() == key.base());
         let answers = answers.filter_map(|record| Some((Verdict::of(record)?, record.clone())));
         (!requests.is_empty()).then(|| Self {
@@ -104,9 +107,9 @@ impl Ingress {
     /// Handles a pressed button. `by` has the person and the chat. Can be repeated safely; the first answer counts.
     pub async fn pressed(&self, button: &Button, by: &Draft) -> Result<ApprovalResult, IngressError> {
         let asking = match &button.base {
-            Some(base) => {
-                Asking::of(&self.history.message(&by.chat, base).await?, &base.reply()).into_iter().collect()
-            }
+            Some(base) => Asking::of(&self.history.message(&by.chat, base).await?, &base.reply(), None)
+                .into_iter()
+                .collect(),
             None => self.asking(by).await?,
         };
         let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
@@ -121,7 +124,7 @@ impl Ingress {
         verdict: Verdict,
         by: &Draft,
     ) -> Result<ApprovalResult, IngressError> {
-        let asking = Asking::of(&self.history.message(&by.chat, reply).await?, reply);
+        let asking = Asking::of(&self.history.message(&by.chat, reply).await?, reply, None);
         self.settle_named(asking.as_slice(), verdict, by, Language::En.texts()).await
     }
 
@@ -151,11 +154,11 @@ impl Ingress {
     ) -> Result<String, IngressError> {
         let asking = self.asking(by).await?;
         let is_own = |record: &Record| record.message.metadata.command() == Some(by.message_id.as_str());
-        let own: Vec<(&Asking, &Verdict)> = asking
+        let own: Vec<(&Asking, String)> = asking
             .iter()
             .flat_map(|asking| asking.answers.iter().map(move |(verdict, record)| (asking, verdict, record)))
             .filter(|(_, _, record)| is_own(record))
-            .map(|(asking, verdict, _)| (asking, verdict))
+            .map(|(asking, verdict, _)| (asking, verdict.id.clone()))
             .collect();
         let chosen: Vec<(&Asking, String)> = if own.is_empty() {
             match chosen(&asking, &self.meant(&asking, by).await?, which, texts) {
@@ -163,7 +166,7 @@ impl Ingress {
                 Err(problem) => return Ok(problem),
             }
         } else {
-            own.into_iter().map(|(asking, verdict)| (asking, verdict.id.clone())).collect()
+            own
         };
         let mut by = by.clone();
         by.metadata.set_command(by.message_id.as_str());
@@ -310,8 +313,9 @@ impl Ingress {
             page = self.history.page(&by.chat, &Position::Before(before), MAX_PAGE).await?;
             records.splice(0..0, std::mem::take(&mut page.records));
         }
+        let said_at = records.iter().find(|record| record.key == by.key()).map(|record| record.sent_at);
         let replies = records.iter().rev().filter(|record| record.key.is_reply());
-        Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key)).collect())
+        Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key, said_at)).collect())
     }
 
     /// Returns true if the table still has the reply, which has not lapsed, and the messages that it answers. Otherwise the

@@ -8,7 +8,7 @@ use annals_core::schedule::when;
 use annals_core::schedule::{Action, MAX_BYTES, MAX_SCHEDULES, Schedule, ScheduleId, Timing, shown};
 use annals_core::sort_key::Timestamp;
 use annals_core::texts::Texts;
-use annals_store::history::{Appended, StoredSchedule};
+use annals_store::history::{Appended, Reuse, StoredSchedule};
 
 use super::{Ingress, IngressError};
 use crate::scheduling::{self, CreateError, recipient};
@@ -70,10 +70,11 @@ impl Ingress {
             to: recipient(&self.history.record_of(draft, draft.key(), 0)),
         };
         let (chat, _) = self.history.current(&draft.chat).await?;
-        match scheduling::create(&self.history, &chat, schedule).await {
+        match scheduling::create(&self.history, &chat, schedule, Reuse::Never).await {
             Ok((StoredSchedule { due_at, .. }, _)) => {
                 Ok(texts.reminder_set(&content, &shown(due_at, zone), repeats.as_deref(), id.as_str()))
             }
+            Err(CreateError::Ended) => Ok(texts.reminder_cancelled(id.as_str())),
             Err(CreateError::Past) => Ok(texts.date_is_past().into()),
             // Two commands with one id: one in 16 million.
             Err(CreateError::TooMany | CreateError::Taken) => Ok(texts.too_many_reminders(MAX_SCHEDULES)),

@@ -13,9 +13,12 @@
 //! 2. **enqueue** the turn of the record
 //! 3. **advance**: `dueAt` is the next date after now; without one the item is emptied
 //!
-//! An emptied item, also that of a cancelled schedule, leaves the table by its TTL, so nobody needs the right to delete.
+//! An emptied item, also that of a cancelled schedule, leaves the table by its TTL two days later, so nobody needs the right to
+//! delete, and a command that is delivered again sets nothing again.
 //!
 //! Until step 3 the item stays due, so the next reader of the index goes on with step 2.
+
+use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
@@ -35,6 +38,9 @@ pub(super) const SCHEDULE: &str = "!schedule#";
 
 const SCHEDULE_STATE: &str = "schedule";
 
+/// How long the emptied item of an ended schedule stays: platforms deliver a message again for a day at most.
+const KEPT_ENDED: Duration = Duration::from_hours(48);
+
 /// The date whose record is put.
 const FIRED_AT: &str = "firedAt";
 
@@ -47,6 +53,15 @@ pub struct StoredSchedule {
     pub due_at: Timestamp,
     /// True if the record of that date is put.
     pub has_fired: bool,
+}
+
+/// Whether a schedule may have the id of one that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reuse {
+    /// Its caller has chosen the id.
+    AfterEnd,
+    /// The id comes from a message, which may be delivered again after the schedule came due or was cancelled.
+    Never,
 }
 
 /// The result of putting the record of a date.
@@ -75,25 +90,30 @@ impl StoredSchedule {
 }
 
 impl History {
-    /// Stores a schedule whose first date is `due_at`, unless its id is taken in `chat`. Returns the stored schedule of
-    /// this id, and true if it is this one. One write, and one for the index.
+    /// Stores a schedule whose first date is `due_at`, unless its id is taken in `chat`: with [`Reuse::Never`], also by one that
+    /// has ended. Returns the stored schedule of this id, or `None` if that has ended, and true if it is this one. One write, and
+    /// one for the index.
     pub async fn create_schedule(
         &self,
         chat: &ChatKey,
         schedule: Schedule,
         due_at: Timestamp,
-    ) -> Result<(StoredSchedule, bool), HistoryError> {
+        reuse: Reuse,
+    ) -> Result<(Option<StoredSchedule>, bool), HistoryError> {
         let update = Update::default()
             .set(DUE_SHARD, string(SHARD))
             .set(DUE_AT, number(due_at))
             .set(SCHEDULE_STATE, json(&schedule)?)
             .remove([FIRED_AT, "expiresAt"])
-            .when("attribute_not_exists(schedule)");
+            .when(match reuse {
+                Reuse::AfterEnd => "attribute_not_exists(schedule)",
+                Reuse::Never => "attribute_not_exists(pk)",
+            });
         let written = self.table.update(&partition(chat), &sort_key(&schedule.id), update).await?;
         let stored = StoredSchedule { chat: chat.clone(), schedule, due_at, has_fired: false };
         Ok(match written {
-            Written::Done(_) => (stored, true),
-            Written::Refused(existing) => (StoredSchedule::of(&existing)?.unwrap_or(stored), false),
+            Written::Done(_) => (Some(stored), true),
+            Written::Refused(existing) => (StoredSchedule::of(&existing)?, false),
         })
     }
 
@@ -162,13 +182,14 @@ impl History {
 
     /// Returns the update by which an item is no schedule any more: it holds nothing, and leaves the table.
     fn ended(&self) -> Update {
-        let now = self.clock.now().as_millis() / 1000;
-        Update::default().remove([DUE_SHARD, DUE_AT, FIRED_AT, SCHEDULE_STATE]).set("expiresAt", number(now))
+        let expires_at = self.clock.now().plus(KEPT_ENDED).as_millis() / 1000;
+        let ended = Update::default().remove([DUE_SHARD, DUE_AT, FIRED_AT, SCHEDULE_STATE]);
+        ended.set("expiresAt", number(expires_at))
     }
 
     /// Moves `due` to the name that its chat has now. Two writes; safe to repeat.
     pub async fn move_schedule(&self, due: &StoredSchedule, to: &ChatKey) -> Result<(), HistoryError> {
-        self.create_schedule(to, due.schedule.clone(), due.due_at).await?;
+        self.create_schedule(to, due.schedule.clone(), due.due_at, Reuse::AfterEnd).await?;
         self.cancel_schedule(&due.chat, &due.schedule.id).await
     }
 }
