@@ -7,7 +7,7 @@ use annals_channel::finding::Finding;
 use annals_channel::words;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use annals_io::tls;
+use annals_io::{aws_host, tls};
 use reqwest::{Client, Url};
 
 use super::model::address;
@@ -21,7 +21,7 @@ pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clo
     if let Some(aws) = aws {
         let region = aws.region().map_or("us-east-1", |region| region.as_ref());
         let own = aws.endpoint_url().map(str::to_owned);
-        services.push(own.unwrap_or_else(|| format!("https://sts.{region}.amazonaws.com")));
+        services.push(own.unwrap_or_else(|| format!("https://{}", aws_host::of("sts", region))));
     }
     let channels = settings.channels.iter().filter_map(|(_, channel)| channel.as_ref()?.api_base());
     services.extend(channels.map(str::to_owned));

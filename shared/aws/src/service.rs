@@ -5,6 +5,7 @@
 
 use std::fmt::{self, Debug, Formatter};
 
+use annals_io::aws_host;
 use aws_config::SdkConfig;
 use aws_runtime::auth::sigv4::{SCHEME_ID, SigV4AuthScheme};
 use aws_runtime::auth::{SigV4OperationSigningConfig, SigningOptions};
@@ -203,16 +204,9 @@ fn endpoint(config: &SdkConfig, api: Api) -> String {
     custom_endpoint(config, api).unwrap_or_else(|| format!("https://{}", host(config, api)))
 }
 
-/// Returns AWS's host of `api` in the region. Source: [service
-/// endpoints](https://docs.aws.amazon.com/general/latest/gr/rande.html).
+/// Returns AWS's host of `api` in the region.
 pub(crate) fn host(config: &SdkConfig, api: Api) -> String {
-    let region = config.region().map_or("us-east-1", |region| region.as_ref());
-    let suffix = match region.split_once('-').map(|(start, _)| start) {
-        Some("cn") => "amazonaws.com.cn",
-        Some("eusc") => "amazonaws.eu",
-        _ => "amazonaws.com",
-    };
-    format!("{}.{region}.{suffix}", api.name)
+    aws_host::of(api.name, config.region().map_or("us-east-1", |region| region.as_ref()))
 }
 
 fn http_request(request: Request) -> Result<HttpRequest, BoxError> {

@@ -2,6 +2,7 @@
 //!
 //! # Layout
 //!
+//! - [`aws_host`]: AWS's host names
 //! - [`clock`]: time, of the system or of a test
 //! - [`connection`], [`tls`]: HTTP clients that share one TLS configuration
 //! - [`environment`]: environment variables
@@ -11,6 +12,7 @@
 //! - [`recorder`]: counts and records what a run does for one turn
 //! - [`spans`]: spans that name the chat of log lines
 
+pub mod aws_host;
 pub mod clock;
 pub mod connection;
 pub mod environment;

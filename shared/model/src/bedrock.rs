@@ -18,6 +18,7 @@
 //! Sources: `ConverseStream`, "Tool use" and "Prompt caching" of Amazon Bedrock's documentation.
 
 use annals_core::markup;
+use annals_io::aws_host;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -48,9 +49,7 @@ impl Provider for Bedrock {
     }
 
     fn base_url(&self, region: Option<&str>) -> Option<String> {
-        let region = region?;
-        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-        Some(format!("https://bedrock-runtime.{region}.{domain}"))
+        Some(format!("https://{}", aws_host::of("bedrock-runtime", region?)))
     }
 
     fn may_use_aws(&self) -> bool {
