@@ -32,8 +32,9 @@ FROM ${RUNTIME} AS annals
 COPY --from=build-annals /out/annals /annals
 # A new volume takes its owner from this folder.
 COPY --from=build-annals --chown=65532:65532 /out/data /data
-# Outside loopback it needs HTTP_API_KEYS, and without it ends with an error that says so.
-ENV ANNALS_HOST=0.0.0.0 ANNALS_PORT=3000 ANNALS_DATA_DIR=/data
+# Outside loopback it needs HTTP_API_KEYS, and without it ends with an error that says so. SQLite's temporary files, in which a
+# deletion copies the database, need a folder that can be written to.
+ENV ANNALS_HOST=0.0.0.0 ANNALS_PORT=3000 ANNALS_DATA_DIR=/data SQLITE_TMPDIR=/data
 EXPOSE 3000
 VOLUME /data
 # SIGTERM ends it, after the requests that it has; what is unanswered is answered after the next start.

@@ -10,10 +10,11 @@
 //! A variable of the environment wins over one of the file, also if it is empty.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 /// The file's name.
 pub(crate) const FILE: &str = ".env";
@@ -30,9 +31,20 @@ pub(crate) fn load(file: &Path) -> anyhow::Result<bool> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         text => text.with_context(|| format!("failed to read {name}"))?,
     };
-    let number = Cell::new(0);
+    let (number, mut names) = (Cell::new(0), HashSet::new());
     for variable in dotenvy::from_read_iter(Lines { rest: &text, number: &number }) {
-        let Err(error) = variable else { continue };
+        let error = match variable {
+            Ok((variable, _)) => {
+                // The first would count, though shells take the last.
+                let last = number.get();
+                ensure!(
+                    names.insert(variable.clone()),
+                    "{name}, line {last}: {variable} is set a second time; delete one"
+                );
+                continue;
+            }
+            Err(error) => error,
+        };
         // A value whose closing quote is missing takes all lines that follow.
         let lines = if let dotenvy::Error::LineParse(lines, _) = &error { lines.trim_end() } else { "" };
         let first = number.get() - lines.matches('\n').count();
@@ -84,6 +96,9 @@ mod tests {
             assert!(error.contains(&format!(".env, line {line}: expected NAME=value")), "{text:?}: {error}");
             assert!(!error.contains("hunter2"), "{error}");
         }
+        std::fs::write(&file, "SECRET=hunter1\n\nSECRET=hunter2\nB=3\n").unwrap();
+        let error = format!("{:#}", load(&file).unwrap_err());
+        assert!(error.ends_with(".env, line 3: SECRET is set a second time; delete one"), "{error}");
         std::fs::write(&file, b"A=\xff\xfe").unwrap();
         assert!(load(&file).is_err());
     }

@@ -51,7 +51,9 @@ pub(crate) fn print(
         let state = if is_set_up { "" } else { "not set up: " };
         writeln!(out, "  {name:<8} {state}replies go to {replies}")?;
     }
-    writeln!(out, "  outbox   {base}/local/outbox")?;
+    if config.host.is_loopback() {
+        writeln!(out, "  outbox   {base}/local/outbox")?;
+    }
     if let Some(key) = key {
         let file = files::KEY;
         writeln!(out, "  key      {key} (in {data}/{file}), in place of each secret that is not set")?;

@@ -170,6 +170,7 @@ fn the_greeting_ends_with_the_address_and_names_the_file_of_settings() {
     let last = &started.printed[at..];
     assert!(last.len() <= 12 && last.iter().all(|line| line.len() <= 200), "{last:#?}");
     assert!(last.contains(&format!("  console  {}/", started.base)), "{last:#?}");
+    assert!(last.contains(&format!("  outbox   {}/local/outbox", started.base)), "{last:#?}");
     drop(started);
     std::fs::write(dir.path().join(".env"), "MODEL=openai:from-the-file\nMODEL_API_KEY=k\n").unwrap();
     let started = Process::start_in(dir.path(), &dir.path().join("data"), &[], &[]);

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::item::Options;
@@ -100,6 +100,11 @@ pub fn parse_all(content: &[u8], options: &Options) -> anyhow::Result<usize> {
 fn open(path: &Path, name: &str) -> anyhow::Result<BufReader<File>> {
     const MARK: &[u8] = b"\xef\xbb\xbf";
     let file = File::open(path).with_context(|| format!("failed to read {name}"))?;
+    // A pipe is empty when it is read again.
+    ensure!(
+        file.metadata().is_ok_and(|about| about.is_file()),
+        "{name} is not a file, which is read several times: save it to one"
+    );
     let mut file = BufReader::with_capacity(64 * 1024, file);
     if file.fill_buf().with_context(|| format!("failed to read {name}"))?.starts_with(MARK) {
         file.consume(MARK.len());

@@ -113,6 +113,7 @@ impl Session {
 impl Here {
     /// Waits until the program that uses the data directory answers. Runs one if none does.
     async fn reach(&mut self, room: &Room) -> anyhow::Result<()> {
+        let mut failure = None;
         for _ in 0..ATTEMPTS {
             if self.own.is_none()
                 && let Some(lock) = try_lock(&self.config.data_dir)?
@@ -124,10 +125,14 @@ impl Here {
                 let served = tokio::spawn(program.serve(async { drop(stopped.await) }));
                 self.own = Some(OwnProgram { stop, served, failures });
             }
-            if room.history(1).await.is_ok() {
-                return Ok(());
+            match room.history(1).await {
+                Ok(_) => return Ok(()),
+                Err(error) => failure = Some(error),
             }
             self.clock.sleep(PAUSE).await;
+        }
+        if let Some(failure) = failure.filter(|_| self.own.is_some()) {
+            return Err(failure);
         }
         bail!(
             "another program uses {} and does not answer `annals chat`: a command that writes there, or an earlier version of \
