@@ -535,7 +535,10 @@ async fn an_array_is_taken_and_what_is_broken_is_called_what_it_was_to_be() {
     }
     let pipe =
         import(history, &["/dev/null".into()], &options(None), &mut std::io::sink()).await.unwrap_err();
-    assert_eq!(pipe.to_string(), "/dev/null is not a file, which is read several times: save it to one");
+    assert_eq!(
+        pipe.to_string(),
+        "/dev/null is not a regular file. An import reads it several times, so save the content of a pipe to a file first"
+    );
     assert_eq!(lines(history, "http:chat:dev:other").await, [""; 0]);
 }
 

@@ -168,8 +168,10 @@ async fn a_second_change_does_not_destroy_what_was_there_and_a_week_later_it_is_
     let listed = memory(&app).await;
     assert_eq!(listed["memories"][3]["supersedes"], json!([3, 1]), "{listed}");
     assert_eq!(listed["memories"][3]["earlier"]["text"], "Ada's account is DE-666.");
-    let undone = command(&app, 3, "/memory undo 5").await;
+    let undone = command(&app, 3, "/memory undo 3").await;
     assert_eq!(undone, "Undone. Number 3 says again: Ada's account is DE-666.");
+    // Not the step before, too, if it is said or delivered once more.
+    assert!(command(&app, 4, "/memory undo 3").await.starts_with("There is nothing to undo"));
     app.clock().advance(Duration::from_hours(7 * 24 + 1));
     assert!(memory(&app).await["memories"][1].get("earlier").is_none());
     assert!(!stored(&app, 2).await.contains(TEA), "the forgotten form is still stored");

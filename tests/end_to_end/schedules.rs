@@ -313,7 +313,7 @@ async fn a_reminder_that_has_ended_is_not_set_again() {
     for command in [comes, is_cancelled] {
         app.receive(command).await;
         assert!(
-            app.last_sent().text.ends_with("will not come, or there was none."),
+            app.last_sent().text.ends_with("has come already, or was cancelled."),
             "{}",
             app.last_sent().text
         );

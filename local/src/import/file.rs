@@ -103,7 +103,7 @@ fn open(path: &Path, name: &str) -> anyhow::Result<BufReader<File>> {
     // A pipe is empty when it is read again.
     ensure!(
         file.metadata().is_ok_and(|about| about.is_file()),
-        "{name} is not a file, which is read several times: save it to one"
+        "{name} is not a regular file. An import reads it several times, so save the content of a pipe to a file first"
     );
     let mut file = BufReader::with_capacity(64 * 1024, file);
     if file.fill_buf().with_context(|| format!("failed to read {name}"))?.starts_with(MARK) {

@@ -90,6 +90,7 @@ pub trait Texts: Debug + Sync {
     fn reminders(&self, list: &str) -> String;
     fn no_reminders(&self) -> &'static str;
     fn reminder_cancelled(&self, id: &str) -> String;
+    fn reminder_ended(&self, id: &str) -> String;
     fn how_to_remind(&self) -> &'static str;
     fn date_is_past(&self) -> &'static str;
     fn too_many_reminders(&self, most: usize) -> String;

@@ -416,9 +416,11 @@ impl Ingress {
             Command::UndoMemory { number } => Some(self.undo(draft, *number, texts).await?),
             Command::TimeZone { zone } => Some(self.tell_time_zone(draft, zone.as_deref(), texts).await?),
             Command::Forget { number } => Some(self.forget(draft, *number, texts).await?),
-            Command::Approve { which } => Some(self.approve(draft, which, true, None, texts).await?),
+            Command::Approve { which } => {
+                Some(self.approve(draft, appended, which, true, None, texts).await?)
+            }
             Command::Deny { which, reason } => {
-                Some(self.approve(draft, which, false, reason.as_deref(), texts).await?)
+                Some(self.approve(draft, appended, which, false, reason.as_deref(), texts).await?)
             }
             Command::New { .. } | Command::Reset | Command::Compact | Command::Start | Command::Help => {
                 command.confirmation(texts)

@@ -146,15 +146,23 @@ impl<W: Webhook> Receiver<W> {
         };
         let draft = self.ingress.placed(draft).await?;
         let draft = self.ingress.activated(draft).await?;
-        let mut draft = self.timed(draft, has_own_time).await?;
+        let draft = self.timed(draft, has_own_time).await?;
         if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
-            // Kept for the audit, and in no Context.
-            draft.asks = false;
-            draft.metadata.set_recalled();
+            self.recalled(draft).await?;
+            return Ok(admission);
         }
         let appended = self.ingress.receive(&draft).await?;
         tracing::info!(outcome = ?appended.outcome, asks = draft.asks, "message");
         Ok(admission)
+    }
+
+    /// Stores a message or a command that its sender has recalled: for the audit, and in no Context.
+    async fn recalled(&self, mut draft: Draft) -> Result<(), ReceiveError> {
+        draft.asks = false;
+        draft.metadata.set_recalled();
+        let appended = self.ingress.receive(&draft).await?;
+        tracing::info!(outcome = ?appended.outcome, "message that was recalled before");
+        Ok(())
     }
 
     /// Carries out a command of a person who may use the bot. Returns the response that confirms it, if there is one.
@@ -168,7 +176,7 @@ impl<W: Webhook> Receiver<W> {
         let draft = self.ingress.placed(draft).await?;
         let draft = self.timed(draft, has_own_time).await?;
         if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
-            self.message(draft, has_own_time).await?;
+            self.recalled(draft).await?;
             return Ok(None);
         }
         let Commanded { appended, confirmation } = Box::pin(self.ingress.command(command, &draft)).await?;

@@ -285,16 +285,12 @@ impl Memory {
         Err(MemoryError::Contended)
     }
 
-    /// Undoes what the agent did to an entry: restores one that a tool forgot, or deletes the one that superseded it, whose
-    /// number is accepted, too.
+    /// Undoes what the agent did to an entry: restores one that a tool forgot, or deletes the one that superseded it.
     /// Returns the entry as it is valid again, or `None` if there is nothing to undo. A query and one or two writes.
     pub async fn undo(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
         let overview = self.overview(&id.owner).await?;
-        let by_earlier = |undoable: &&Undoable| undoable.earlier.number == id.number;
-        let by_newer = |undoable: &&Undoable| undoable.superseded_by == Some(id.number);
-        let all = &overview.undoable;
-        let Some(undoable) = all.iter().find(by_earlier).or_else(|| all.iter().find(by_newer)).cloned()
-        else {
+        let mut undoable = overview.undoable.into_iter();
+        let Some(undoable) = undoable.find(|undoable| undoable.earlier.number == id.number) else {
             return Ok(None);
         };
         if let Some(number) = undoable.superseded_by {

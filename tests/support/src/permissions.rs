@@ -14,10 +14,11 @@ use super::template::{TEMPLATE, properties};
 
 /// The functions of the code that call AWS: file, name, action, resource. "secrets" are those that `ANNALS_SECRETS` names,
 /// "tools" is the object that `TOOLS` may name, "agents" the folders of `AGENTS_FOLDER`, "models" are Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 38] = [
+const CALLS: [(&str, &str, &str, &str); 39] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
     ("together", "put_together", "dynamodb:ConditionCheckItem", "Table.Arn"),
+    ("together", "put_replacing", "dynamodb:DeleteItem", "Table.Arn"),
     ("table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("table", "Table::get_batch", "dynamodb:BatchGetItem", "Table.Arn"),

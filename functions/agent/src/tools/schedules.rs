@@ -89,6 +89,11 @@ impl Schedules {
                  before you set this one"
                     .into())
             }
+            Err(CreateError::Ended) => {
+                Err("an earlier attempt at this turn set a reminder here, which has come due or was cancelled; if this is another \
+                 one, call again"
+                    .into())
+            }
             Err(error) => Err(error.to_string()),
         })
     }

@@ -54,6 +54,7 @@ impl Texts for En {
         no_reminders() =>
             "Nothing is to come. To be told something at a time: `/remind tomorrow 9:00 call Bo`.";
         reminder_cancelled(id: &str) => "`{id}` will not come, or there was none.";
+        reminder_ended(id: &str) => "`{id}` has come already, or was cancelled.";
         how_to_remind() =>
             "I cannot read a date and a text in that. Examples: `/remind 9:00 tea`, `/remind tomorrow 9:00 call Bo`, \
              `/remind in 20 minutes the oven`, `/remind 2026-12-01 9:00 rent`, `/remind every weekday 9:15 stand-up`.";

@@ -59,6 +59,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         reminders(words),
         no_reminders(),
         reminder_cancelled(words),
+        reminder_ended(words),
         how_to_remind(),
         date_is_past(),
         too_many_reminders(count),

@@ -48,6 +48,7 @@ impl Texts for Zh {
         reminders(list: &str) => "待办提醒：\n{list}\n\n发送 `/remind cancel` 加代码可以取消一条。";
         no_reminders() => "没有待办提醒。添加一条：`/remind 明天9点 开会`。";
         reminder_cancelled(id: &str) => "`{id}` 不会再提醒，或者本来就没有。";
+        reminder_ended(id: &str) => "`{id}` 已经提醒过，或者已取消。";
         how_to_remind() =>
             "没有看懂时间和内容。例如：`/remind 9点 喝水`、`/remind 明天9:30 开会`、`/remind 20分钟后 关火`、\
              `/remind 2026-12-01 9:00 交租`、`/remind 工作日9:15 站会`。";

@@ -22,7 +22,7 @@ use annals_core::person::canonical;
 use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
-use annals_store::history::{MAX_PAGE, Outcome, Position};
+use annals_store::history::{Appended, MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
 use futures::future::try_join_all;
 
@@ -110,7 +110,7 @@ impl Ingress {
             Some(base) => Asking::of(&self.history.message(&by.chat, base).await?, &base.reply(), None)
                 .into_iter()
                 .collect(),
-            None => self.asking(by).await?,
+            None => self.asking(by, None).await?,
         };
         let verdict = Verdict { id: button.id.clone(), approved: button.approved, reason: None };
         self.settle_named(&asking, verdict, by, self.texts(by).await?).await
@@ -147,12 +147,20 @@ impl Ingress {
     pub(super) async fn approve(
         &self,
         by: &Draft,
+        appended: &Appended,
         which: &Which,
         approved: bool,
         reason: Option<&str>,
         texts: &dyn Texts,
     ) -> Result<String, IngressError> {
-        let asking = self.asking(by).await?;
+        // A command that comes again was said when it first came.
+        let said_at = if appended.outcome == Outcome::Stored {
+            None
+        } else {
+            let forms = self.history.message_anywhere(&by.chat, &appended.base).await?;
+            forms.iter().find(|form| form.key == appended.base).map(|first| first.sent_at)
+        };
+        let asking = self.asking(by, said_at).await?;
         let is_own = |record: &Record| record.message.metadata.command() == Some(by.message_id.as_str());
         let own: Vec<(&Asking, String)> = asking
             .iter()
@@ -256,7 +264,7 @@ impl Ingress {
         let mut own = by.clone();
         own.metadata.set_stopped_by(by.message_id.as_str());
         let mut denied = Vec::new();
-        for asking in self.asking(by).await? {
+        for asking in self.asking(by, None).await? {
             if asking.reply.key.base() >= *command || asking.reply.line() != line.line() {
                 continue;
             }
@@ -305,7 +313,7 @@ impl Ingress {
     }
 
     /// Returns the replies with approval requests among the chat's newest records, the newest first.
-    async fn asking(&self, by: &Draft) -> Result<Vec<Asking>, IngressError> {
+    async fn asking(&self, by: &Draft, said_at: Option<Timestamp>) -> Result<Vec<Asking>, IngressError> {
         let mut page = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?;
         let mut records = page.records;
         for _ in 1..MAX_PAGES {
@@ -313,7 +321,6 @@ impl Ingress {
             page = self.history.page(&by.chat, &Position::Before(before), MAX_PAGE).await?;
             records.splice(0..0, std::mem::take(&mut page.records));
         }
-        let said_at = records.iter().find(|record| record.key == by.key()).map(|record| record.sent_at);
         let replies = records.iter().rev().filter(|record| record.key.is_reply());
         Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key, said_at)).collect())
     }

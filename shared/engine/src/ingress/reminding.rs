@@ -74,7 +74,7 @@ impl Ingress {
             Ok((StoredSchedule { due_at, .. }, _)) => {
                 Ok(texts.reminder_set(&content, &shown(due_at, zone), repeats.as_deref(), id.as_str()))
             }
-            Err(CreateError::Ended) => Ok(texts.reminder_cancelled(id.as_str())),
+            Err(CreateError::Ended) => Ok(texts.reminder_ended(id.as_str())),
             Err(CreateError::Past) => Ok(texts.date_is_past().into()),
             // Two commands with one id: one in 16 million.
             Err(CreateError::TooMany | CreateError::Taken) => Ok(texts.too_many_reminders(MAX_SCHEDULES)),

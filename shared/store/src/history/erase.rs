@@ -20,6 +20,7 @@ use annals_core::sort_key::Timestamp;
 
 use super::due::DUE_AT;
 use super::item::{self, Stored};
+use super::segment::SegmentId;
 use super::shelf::SegmentInfo;
 use super::table::{Span, Update};
 use super::turn::Lease;
@@ -118,7 +119,6 @@ impl History {
         }
         let lines = others.iter().map(|stored| segment::to_line(stored)).collect::<Result<Vec<_>, _>>()?;
         let bytes = segment::compress(lines.iter().map(Vec::as_slice));
-        // With the same ends: a pointer of another key would take a transaction, and the right to delete items.
         let mut rest = SegmentInfo {
             count: u32::try_from(others.len()).unwrap_or(u32::MAX),
             bytes: bytes.len() as u64,
@@ -128,8 +128,11 @@ impl History {
             ..info.clone()
         };
         if let (Some(first), Some(last)) = (others.first(), others.last()) {
-            rest.from_id = first.record().message_id.clone();
-            rest.to_id = last.record().message_id.clone();
+            let (first, last) = (first.record(), last.record());
+            (rest.from, rest.to) = (first.key.clone(), last.key.clone());
+            (rest.from_id, rest.to_id) = (first.message_id.clone(), last.message_id.clone());
+            rest.id = SegmentId::of(&rest.from, &rest.to);
+            // Its name has its digest. In place of any: that another put of it is under way would not tell that it is there.
             self.bucket.put(&rest.object(), shelf::GZIP, bytes).await?;
             self.put_index(&rest, others.into_iter().cloned().collect()).await?;
         }

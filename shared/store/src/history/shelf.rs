@@ -46,9 +46,9 @@ pub struct SegmentInfo {
     pub chat: ChatKey,
     /// Its name, unique in the chat.
     pub id: SegmentId,
-    /// Its first record, before an erasure. Records of other segments may lie between its ends.
+    /// Its first record. Records of other segments may lie between its ends.
     pub from: SortKey,
-    /// Its last record, before an erasure.
+    /// Its last record.
     pub to: SortKey,
     /// The first record's message id.
     pub from_id: MessageId,
@@ -233,7 +233,9 @@ impl History {
                 if present.id == info.id && present.sha256 == info.sha256 {
                     Ok(present)
                 } else if present.count == 0 {
-                    self.point_again(&present, &info).await?;
+                    let was = ("sha256", string(&present.sha256));
+                    let written = self.table.put_over(item_of(&info)?, was).await?;
+                    self.is_pointed_at(&written, &info).await?;
                     Ok(info)
                 } else {
                     Err(SegmentError::Pointer { sk: pointer_key(info.to.as_str()) }.into())
@@ -242,9 +244,18 @@ impl History {
         }
     }
 
-    /// Puts the pointer `new` in place of `old`, with the same key. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
+    /// Puts the pointer `new` in place of `old`. Fails with [`HistoryError::LeaseLost`] if the pointer is neither any more.
     pub(super) async fn point_again(&self, old: &SegmentInfo, new: &SegmentInfo) -> Result<(), HistoryError> {
-        let written = self.table.put_over(item_of(new)?, ("sha256", string(&old.sha256))).await?;
+        let was = ("sha256", string(&old.sha256));
+        let written = if new.to == old.to {
+            self.table.put_over(item_of(new)?, was).await?
+        } else {
+            self.table.put_replacing(item_of(new)?, &pointer_key(old.to.as_str()), was).await?
+        };
+        self.is_pointed_at(&written, new).await
+    }
+
+    async fn is_pointed_at(&self, written: &Written, new: &SegmentInfo) -> Result<(), HistoryError> {
         if matches!(written, Written::Done(_))
             || self.pointer(&new.chat, &new.to).await?.as_ref() == Some(new)
         {

@@ -5,8 +5,8 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
 use aws_sdk_dynamodb::types::error::TransactionCanceledException;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Put, ReturnConsumedCapacity, ReturnValuesOnConditionCheckFailure,
-    TransactWriteItem,
+    AttributeValue, CancellationReason, Delete, Put, ReturnConsumedCapacity,
+    ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
 use super::{Item, Table, TableError, Update, Written, failed, string};
@@ -93,6 +93,27 @@ impl Table {
         let updates = updates.into_iter().map(|(key, update)| update.into_part(&self.name, key));
         let updates = updates.collect::<Result<_, _>>().map_err(|error| failed(OPERATION, &error))?;
         Ok(written(self.put_together(item, updates).await?))
+    }
+
+    /// Puts `item` unless its key is taken, and deletes the item `sk` of its partition, if that has this value of this
+    /// attribute: both or neither. The SDK's idempotency token makes a repeat safe.
+    pub(crate) async fn put_replacing(
+        &self,
+        item: Item,
+        sk: &str,
+        (name, value): (&str, AttributeValue),
+    ) -> Result<Written, TableError> {
+        let delete = Delete::builder()
+            .table_name(&self.name)
+            .set_key(
+                item.get("pk")
+                    .map(|pk| Item::from([("pk".to_owned(), pk.clone()), ("sk".to_owned(), string(sk))])),
+            )
+            .condition_expression(format!("{name} = :value"))
+            .expression_attribute_values(":value", value);
+        let delete = delete.build().map_err(|error| failed(OPERATION, &error))?;
+        let beside = vec![TransactWriteItem::builder().delete(delete).build()];
+        Ok(written(self.put_together(item, beside).await?))
     }
 
     /// Puts `item` in one transaction with what is `beside` it, unless its key is taken or a condition does not hold: then it
