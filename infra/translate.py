@@ -4,8 +4,7 @@
 
 Writes `<directory>/<combination>.json`, the template for each combination with its conditions resolved and absent
 resources removed. Fails if it refers to something absent, if the dashboard is not valid JSON, if it contains a part that
-was not requested, if a rule accepts a combination that cannot work, or if the SAM CLI asks a question that docs/operations.md does
-not answer. Runs in the SAM CLI's own Python, whose translator is the one that CloudFormation uses.
+was not requested, or if a rule accepts a combination that cannot work. Runs in the SAM CLI's own Python, whose translator is the one that CloudFormation uses.
 """
 
 import json
@@ -14,8 +13,6 @@ import re
 import sys
 from pathlib import Path
 
-from samcli.commands.deploy.auth_utils import auth_per_resource
-from samcli.lib.providers.sam_stack_provider import SamLocalStackProvider
 from samcli.yamlhelper import yaml_parse
 from samtranslator.translator.transform import transform
 
@@ -222,12 +219,6 @@ def check(name: str, stack: Stack, functions: set[str]) -> dict:
     return outcome
 
 
-def asked(template: str) -> list[str]:
-    """Checks the questions of `sam deploy --guided` on resources without authorization; the answer no cancels the deployment."""
-    stacks, _ = SamLocalStackProvider.get_stacks(template, parameter_overrides=EVERYTHING)
-    return [f"{name} has no authentication. Is this okay?" for name, is_closed in auth_per_resource(stacks) if not is_closed]
-
-
 def main(template: str, directory: str) -> None:
     logging.disable()  # of unused metrics
     text = Path(template).read_text()
@@ -243,9 +234,6 @@ def main(template: str, directory: str) -> None:
         broken = Stack(translated(text, given), given).broken_rules()
         if broken != {rule}:
             sys.exit(f"{template}: {rule} should refuse {given}, but it is {broken or 'none'} that does")
-    page = Path(template).parent.parent.joinpath("docs/operations.md").read_text()
-    if missing := [question for question in asked(template) if question not in page]:
-        sys.exit(f"docs/operations.md does not say what to answer to: {missing}")
 
 
 main(*sys.argv[1:])

@@ -12,7 +12,9 @@ export function TurnSteps({ chat, message }: { chat: string; message: Message })
   const [turn, setTurn] = useState<Turn | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const { id, metadata } = message;
-  const path = `${ofChat(chat, 'turns')}/${encodeURIComponent(id)}${metadata ? `?ts=${metadata.ts}` : ''}`;
+  // With the time, the id of what it answers will do: at API Gateway no id with a slash works.
+  const asked = metadata ? id.replace(/\/(reply|notice)$/, '') : id;
+  const path = `${ofChat(chat, 'turns')}/${encodeURIComponent(asked)}${metadata ? `?ts=${metadata.ts}` : ''}`;
   useEffect(() => {
     const ended = new AbortController();
     api.get<Turn>(path, ended.signal).then(setTurn, error => ended.signal.aborted || setProblem(Problem.from(error)));

@@ -239,3 +239,17 @@ async fn hits_are_printed_the_best_first() {
     let (_, out, _) = annals(&there, &["chats", "tom", "--state", "waiting"]).await;
     assert_eq!(out, "  c:1  Tomatoes\n  c:2  Tomatoes\n", "all pages");
 }
+
+/// A function URL ends the answer regularly, with a line that says so.
+#[tokio::test]
+async fn an_export_that_breaks_off_is_an_error() {
+    let lines = "{\"type\":\"person\"}\n{\"type\":\"urn:annals:problem:broken-off\",\"status\":500}\n";
+    let api = Router::new().route("/v1/people/{id}/export", get(async move || lines));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, api).await });
+    let there = [("ANNALS_URL", base.as_str()), ("ANNALS_KEY", "a-key")];
+    let (code, out, error) = annals(&there, &["export", "--person", "telegram-42"]).await;
+    assert_eq!((code, out.as_str()), (1, "{\"type\":\"person\"}\n"));
+    assert!(error.contains("broke off"), "{error}");
+}

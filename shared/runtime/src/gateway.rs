@@ -6,15 +6,18 @@
 //! their own, are not passed on: no route uses any.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::ready;
 use std::net::IpAddr;
 
 use axum::Router;
-use axum::body::{Body, BodyDataStream, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures::{Stream, StreamExt as _};
 use lambda_runtime::tower::ServiceExt as _;
 use lambda_runtime::{Error, LambdaEvent, MetadataPrelude, StreamResponse, service_fn};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
@@ -23,6 +26,11 @@ use serde::{Deserialize, Serialize};
 /// Characters that a URI cannot have. API Gateway decodes paths.
 const NOT_IN_URI: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'?').add(b'`').add(b'{').add(b'}');
+
+/// The last line of a streamed answer whose rest could not be read. Lambda would send an error as a part of the text, and end the
+/// answer like a complete one. Bodies that can fail consist of JSON lines.
+const BROKEN_OFF: &[u8] = br#"{"type":"urn:annals:problem:broken-off","title":"The answer breaks off here","status":500,"detail":"the rest could not be read: send the same request again"}
+"#;
 
 /// The address that a request came from, as the gateway saw it. An extension of each request.
 #[derive(Clone, Copy, Debug)]
@@ -116,14 +124,7 @@ struct Answer {
 impl Answer {
     async fn of(response: Response) -> Result<Self, Error> {
         let (parts, body) = response.into_parts();
-        let mut headers = BTreeMap::<String, String>::new();
-        for (name, value) in &parts.headers {
-            let value = String::from_utf8_lossy(value.as_bytes());
-            headers
-                .entry(name.as_str().to_owned())
-                .and_modify(|values| *values = format!("{values}, {value}"))
-                .or_insert_with(|| value.clone().into_owned());
-        }
+        let headers = joined(&parts.headers).map(|(name, value)| (name.to_string(), value)).collect();
         let (body, is_base64_encoded) = match String::from_utf8(to_bytes(body, usize::MAX).await?.into()) {
             Ok(text) => (text, false),
             Err(error) => (STANDARD.encode(error.as_bytes()), true),
@@ -132,11 +133,32 @@ impl Answer {
     }
 }
 
-fn streamed(response: Response) -> StreamResponse<BodyDataStream> {
+fn streamed(response: Response) -> StreamResponse<impl Stream<Item = Result<Bytes, Infallible>> + Unpin> {
     let (parts, body) = response.into_parts();
-    let metadata_prelude =
-        MetadataPrelude { status_code: parts.status, headers: parts.headers, cookies: Vec::new() };
-    StreamResponse { metadata_prelude, stream: body.into_data_stream() }
+    let headers =
+        joined(&parts.headers).filter_map(|(name, value)| Some((name.clone(), value.parse().ok()?)));
+    let headers: HeaderMap = headers.collect();
+    let metadata_prelude = MetadataPrelude { status_code: parts.status, headers, cookies: Vec::new() };
+    let stream = body.into_data_stream().scan(false, |has_failed, part| {
+        ready(match part {
+            _ if *has_failed => None,
+            Ok(bytes) => Some(Ok(bytes)),
+            Err(_) => {
+                *has_failed = true;
+                Some(Ok(Bytes::from_static(BROKEN_OFF)))
+            }
+        })
+    });
+    StreamResponse { metadata_prelude, stream }
+}
+
+/// Returns each header once, with its values separated by commas: the gateway takes one value.
+fn joined(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, String)> {
+    headers.keys().map(|name| {
+        let values: Vec<_> =
+            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        (name, values.join(", "))
+    })
 }
 
 #[cfg(test)]

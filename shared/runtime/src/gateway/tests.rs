@@ -96,7 +96,21 @@ async fn an_answer_is_text_where_it_can_be() {
 fn a_streamed_answer_begins_with_status_and_headers() {
     let mut response = Response::new(Body::from("body"));
     response.headers_mut().insert("content-type", HeaderValue::from_static("text/event-stream"));
-    let headers = response.headers().clone();
-    let streamed = streamed(response);
-    assert_eq!(streamed.metadata_prelude, MetadataPrelude { headers, ..MetadataPrelude::default() });
+    for name in ["origin", "accept"] {
+        response.headers_mut().append("vary", HeaderValue::from_static(name));
+    }
+    let prelude = serde_json::to_value(streamed(response).metadata_prelude).unwrap();
+    let headers = json!({"content-type": "text/event-stream", "vary": "origin, accept"});
+    assert_eq!(prelude, json!({"statusCode": 200, "headers": headers, "cookies": []}));
+}
+
+#[tokio::test]
+async fn a_streamed_answer_that_fails_ends_with_a_line_that_says_so() {
+    let parts = [Ok("{}\n"), Err(std::io::Error::other("a secret")), Ok("{}\n")];
+    let body = Body::from_stream(futures::stream::iter(parts));
+    let sent: Vec<_> = streamed(Response::new(body)).stream.map(Result::unwrap).collect().await;
+    assert_eq!((sent.len(), &sent[0][..]), (2, &b"{}\n"[..]));
+    let last: Value = serde_json::from_slice(&sent[1]).unwrap();
+    assert_eq!(last["type"], "urn:annals:problem:broken-off");
+    assert!(sent[1].ends_with(b"\n") && !sent[1].windows(6).any(|bytes| bytes == b"secret"));
 }
