@@ -153,7 +153,8 @@ const VIEWS = {
     await page.keyboard.press('Enter');
     await page.getByText('未发送。').waitFor();
     await page.unroute('**/api/chat');
-    await page.getByRole('button', { name: '重试' }).first().click();
+    // Not the button of an answer, which has the same name.
+    await page.getByRole('alert').filter({ hasText: '未发送。' }).getByRole('button', { name: '重试' }).click();
     await page.getByText('未发送。').waitFor({ state: 'detached' });
     // Escape, which follows, would stop the answer.
     await until('it is answered', async () => {
