@@ -4,7 +4,8 @@
 
 Writes `<directory>/<combination>.json`, the template for each combination with its conditions resolved and absent
 resources removed. Fails if it refers to something absent, if the dashboard is not valid JSON, if it contains a part that
-was not requested, or if a rule accepts a combination that cannot work. Runs in the SAM CLI's own Python, whose translator is the one that CloudFormation uses.
+was not requested, or if a rule accepts a combination that cannot work. Runs in the SAM CLI's own Python, whose translator is
+the one that CloudFormation uses.
 """
 
 import json

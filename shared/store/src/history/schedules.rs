@@ -38,7 +38,7 @@ pub(super) const SCHEDULE: &str = "!schedule#";
 
 const SCHEDULE_STATE: &str = "schedule";
 
-/// How long the emptied item of an ended schedule stays: platforms deliver a message again for a day at most.
+/// Time that the emptied item of an ended schedule stays: platforms deliver a message again for a day at most.
 const KEPT_ENDED: Duration = Duration::from_hours(48);
 
 /// The date whose record is put.
@@ -55,7 +55,7 @@ pub struct StoredSchedule {
     pub has_fired: bool,
 }
 
-/// Whether a schedule may have the id of one that has ended.
+/// Use of the id of a schedule that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
     /// Its caller has chosen the id.
