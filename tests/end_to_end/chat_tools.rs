@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::app::APP_KEY;
 use crate::chat::{ROOM, Stream, kinds, post, regenerate, resume, streamed, submit, user};
 use crate::outside_tools::start_with_shop;
+use crate::world::A_LIFE;
 
 fn asks() -> Value {
     json!({"tools": {"refund": {"approval": true}}})
@@ -90,6 +91,21 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     assert_eq!(states(forms[3]), ["output-available"]);
     assert_eq!(forms[3]["id"], "m1/reply@3");
     app.export(ROOM, "chat-approved").await;
+    app.finish().await;
+}
+
+/// `useChat` would send the answer again and again if the stream ended as usual, with the request open as before.
+#[tokio::test]
+async fn a_request_that_has_lapsed_is_not_there() {
+    let (_shop, app) = start_with_shop(&asks()).await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    let said = user("m1", "Pay A1 back.");
+    post(&app, &submit(from_ref(&said))).await.rest().await;
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    app.clock().advance(A_LIFE);
+    let answer = app.post("/api/chat", APP_KEY, &submit(&[said, answered(&reply, true)])).await;
+    answer.assert_problem(404, "unknown-message");
     app.finish().await;
 }
 

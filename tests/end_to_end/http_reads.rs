@@ -1,8 +1,8 @@
 //! HTTP: histories and contexts out.
 
 use annals_test_support::model_api::without_times;
-use reqwest::Method;
 use reqwest::header::ACCEPT;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, TestApp, ids, lines, text_of};
@@ -95,6 +95,9 @@ async fn a_page_has_fifty_by_default_and_two_hundred_at_most_and_json_lines_have
         let read: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(read, all, "{accept}");
     }
+    let request = app.request(Method::GET, &format!("{PATH}?limit=many")).bearer_auth(APP_KEY);
+    let refused = request.header(ACCEPT, "application/x-ndjson").send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     assert_eq!(app.export_of("/v1/chats/nobody/messages", APP_KEY).await, [Value::Null; 0]);
     app.finish().await;
 }

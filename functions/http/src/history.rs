@@ -121,13 +121,14 @@ pub(crate) async fn messages(
     query: Result<Query<PageQuery>, Problem>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
+    let Query(query) = query?;
+    let limit = limit_of(query.limit.as_deref(), DEFAULT_PAGE, MAX_PAGE)?;
+    let position = position(&query)?;
     if accepts(&headers, NDJSON) {
         let body = Body::from_stream(lines(http.ingress.history().clone(), caller, chat));
         return Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response());
     }
-    let Query(query) = query?;
-    let limit = limit_of(query.limit.as_deref(), DEFAULT_PAGE, MAX_PAGE)?;
-    let page = http.ingress.history().page(&chat, &position(&query)?, limit).await;
+    let page = http.ingress.history().page(&chat, &position, limit).await;
     let Page { records, before, after } = page.map_err(Failure::unreadable)?;
     Ok(Json(Messages {
         messages: records.iter().map(|record| caller.listed(record)).collect(),

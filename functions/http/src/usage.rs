@@ -198,7 +198,7 @@ impl Http {
     ) -> Result<Usage, Failure> {
         let history = self.ingress.history();
         let page = history.chats(before, limit).await.map_err(Failure::unreadable)?;
-        let is_over = page.chats.last().is_none_or(|last| last.at.plus(LIST_LAG) < from);
+        let is_over = page.chats.last().is_some_and(|last| last.at.plus(LIST_LAG) < from);
         let chats = page.chats.into_iter().filter(|listed| listed.at.plus(LIST_LAG) >= from);
         let read = stream::iter(chats).map(|Listed { chat, .. }| async move {
             let usage = of_chat(history, &chat, from, to).await?;

@@ -246,7 +246,8 @@ impl Request<'_> {
         // A refused answer does not keep the others from being recorded.
         let mut problem = None;
         for verdict in last.parts.iter().filter_map(verdict) {
-            let result = self.ingress().answer_request(&reply, verdict, &by).await?;
+            let result =
+                self.ingress().answer_request(&reply, verdict, &by).await?.ok_or_else(unknown_message)?;
             problem = match result.effect {
                 Effect::Settled => problem,
                 Effect::Recorded => problem.or_else(|| Some(Problem::more_approvals_needed(result.text))),

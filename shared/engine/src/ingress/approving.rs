@@ -117,15 +117,20 @@ impl Ingress {
     }
 
     /// Answers a request of the reply at `reply`, by the request's id, for a caller of the API, whose errors are English.
-    /// `by` has the person and the chat. Can be repeated safely; the first answer counts.
+    /// `by` has the person and the chat. Can be repeated safely; the first answer counts. Returns `None` if TTL may have deleted
+    /// the reply or what it answers: it waits for no answer any more, though its request looks open.
     pub async fn answer_request(
         &self,
         reply: &SortKey,
         verdict: Verdict,
         by: &Draft,
-    ) -> Result<ApprovalResult, IngressError> {
-        let asking = Asking::of(&self.history.message(&by.chat, reply).await?, reply, None);
-        self.settle_named(asking.as_slice(), verdict, by, Language::En.texts()).await
+    ) -> Result<Option<ApprovalResult>, IngressError> {
+        let records = self.history.message(&by.chat, reply).await?;
+        if !is_in_table(&records, reply, self.history.clock().now()) {
+            return Ok(None);
+        }
+        let asking = Asking::of(&records, reply, None);
+        self.settle_named(asking.as_slice(), verdict, by, Language::En.texts()).await.map(Some)
     }
 
     /// Answers the request that `verdict` names, if it is among those of `asking`.
@@ -325,16 +330,10 @@ impl Ingress {
         Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key, said_at)).collect())
     }
 
-    /// Returns true if the table still has the reply, which has not lapsed, and the messages that it answers. Otherwise the
-    /// reply cannot continue, even if a page still has it.
+    /// Returns true if `asking` can continue; a page may have more than the table.
     async fn is_in_table(&self, asking: &Asking) -> Result<bool, IngressError> {
         let records = self.history.message(&asking.reply.chat, &asking.reply.key).await?;
-        let is_said = |record: &Record| {
-            record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.hangs_on_reply()
-        };
-        let now = self.history.clock().now();
-        let is_reply = |record: &Record| record.key == asking.reply.key && !record.has_lapsed(now);
-        Ok(records.iter().any(is_reply) && records.iter().any(is_said))
+        Ok(is_in_table(&records, &asking.reply.key, self.history.clock().now()))
     }
 
     /// Returns the weight of the answer of `by` to `request`.
@@ -420,6 +419,16 @@ impl Ingress {
 /// Returns the answer for a person who may not use the bot.
 pub fn refused(texts: &dyn Texts) -> ApprovalResult {
     ApprovalResult { text: texts.not_yours().to_owned(), effect: Effect::Refused }
+}
+
+/// Returns true if `records`, those of a message in the table, have the reply at `reply`, which has not lapsed, and the messages
+/// that it answers. Otherwise it cannot continue.
+fn is_in_table(records: &[Record], reply: &SortKey, now: Timestamp) -> bool {
+    let is_said = |record: &Record| {
+        record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.hangs_on_reply()
+    };
+    records.iter().any(|record| record.key == *reply && !record.has_lapsed(now))
+        && records.iter().any(is_said)
 }
 
 fn settled(text: impl Into<String>) -> ApprovalResult {
