@@ -21,7 +21,8 @@ pub async fn open_beside(
     clock: Clock,
 ) -> anyhow::Result<(History, LocalQueue)> {
     let stores = open_stores(data_dir).await?;
-    let (queue, _) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
+    let (queue, _) = LocalQueue::open(data_dir, clock.clone())
+        .map_err(|error| check_writable(data_dir).err().unwrap_or(error))?;
     Ok((history(&stores, retention, clock), queue))
 }
 

@@ -125,7 +125,8 @@ impl Program {
     ) -> anyhow::Result<Self> {
         let config = config.with_key()?;
         let history = history(&stores, config.retention.clone(), clock.clone());
-        let (queue, ready) = LocalQueue::open(stores.dynamodb.clone(), clock.clone()).await?;
+        let (queue, ready) = LocalQueue::open(&config.data_dir, clock.clone())?;
+        queue.take_over(&stores.dynamodb).await?;
         free(&queue, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
@@ -305,8 +306,8 @@ async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a function that removes the data of a forgotten chat outside the tables and the bucket: its replies in the
-/// outbox, for a direct chat what was typed into `annals chat` in `data_dir`, and the deleted text in the database file.
+/// Returns a function that removes the data of a forgotten chat outside the table and the bucket: its replies in the
+/// outbox, for a direct chat what was typed into `annals chat` in `data_dir`, and the deleted text in the database files.
 fn after_forgetting(stores: Stores, outbox: Arc<FileOutbox>, data_dir: PathBuf) -> AfterForgetting {
     Arc::new(move |names: Vec<ChatKey>| {
         let (stores, outbox, typed) =

@@ -2,12 +2,15 @@
 //! in parallel, and each turn runs at least once. A turn is stored before it is accepted, so turns that were pending at a crash run
 //! after the restart.
 //!
-//! ```json
-//! {"pk": "turns", "sk": "00000000000000000012", "turn": "{\"chat\":\"telegram:chat:42\",\"from\":\"1763…#…07\"}"}
+//! ```text
+//! .annals/queue.db   turns(number, turn): 12, {"chat":"telegram:chat:42","from":"1763…#…07"}
 //! ```
 
+mod earlier;
+
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals_agent::{Agent, Attempt};
@@ -17,21 +20,16 @@ use annals_io::clock::Clock;
 use annals_runtime::telemetry;
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 use anyhow::Context;
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::types::{AttributeValue, DeleteRequest, WriteRequest};
 use futures::future::BoxFuture;
+use rusqlite::Connection;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio::task::JoinSet;
 use tracing::Instrument;
 
-use crate::errors::aws_message;
-use crate::stores::QUEUE_TABLE;
+use crate::stores::files;
 
 /// Largest number of chats that are answered at a time, so that a start after a long outage does not read all contexts at once.
 const MAX_RUNS: usize = 1_000;
-
-/// Largest number of writes in one request to DynamoDB.
-const MAX_BATCH: usize = 25;
 
 /// Pause before finished turns are deleted again.
 const DELETE_AGAIN: Duration = Duration::from_secs(1);
@@ -41,13 +39,11 @@ const QUEUED_FAILURES: usize = 16;
 
 /// The queue of one process.
 #[derive(Clone)]
-pub struct LocalQueue {
-    client: Client,
-    inner: Arc<Inner>,
-}
+pub struct LocalQueue(Arc<Inner>);
 
 struct Inner {
-    state: Mutex<State>,
+    stored: Mutex<Connection>,
+    waiting: Mutex<Waiting>,
     clock: Clock,
     ready: mpsc::UnboundedSender<ChatKey>,
     failures: broadcast::Sender<Failed>,
@@ -62,20 +58,15 @@ pub struct Failed {
     pub error: String,
 }
 
-#[derive(Default)]
-struct State {
-    /// Number of the next turn.
-    next: u64,
-    /// Pending turns by chat. Each chat in here is worked on, or announced.
-    waiting: HashMap<ChatKey, VecDeque<Entry>>,
-}
+/// Pending turns by chat. Each chat in here is worked on, or announced.
+type Waiting = HashMap<ChatKey, VecDeque<Entry>>;
 
 /// Receipt of a stored turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt {
     /// The time at which it was sent.
     pub at: Timestamp,
-    /// Its number in this process.
+    /// Its number, larger than that of every earlier turn.
     pub number: u64,
 }
 
@@ -89,31 +80,36 @@ struct Entry {
 pub struct Ready(mpsc::UnboundedReceiver<ChatKey>);
 
 impl LocalQueue {
-    /// Opens the queue with the turns of an earlier process. Their chats wait in [`Ready`] for [`LocalQueue::run`].
-    pub async fn open(client: Client, clock: Clock) -> anyhow::Result<(Self, Ready)> {
+    /// Opens the queue of a data directory with the turns of an earlier process. Their chats wait in [`Ready`] for
+    /// [`LocalQueue::run`].
+    pub fn open(data_dir: &Path, clock: Clock) -> anyhow::Result<(Self, Ready)> {
+        let path = data_dir.join(files::QUEUE[0]);
+        let cannot = |what: &str| format!("cannot {what} the queue of turns, {}", path.display());
+        let stored = opened(&path).with_context(|| cannot("open"))?;
+        let turns = turns_in(&stored).with_context(|| cannot("read"))?;
         let (ready, receiver) = mpsc::unbounded_channel();
         let (failures, _) = broadcast::channel(QUEUED_FAILURES);
-        let queue =
-            Self { client, inner: Arc::new(Inner { state: Mutex::default(), clock, ready, failures }) };
-        for (number, turn) in queue.stored().await? {
-            queue.push(Entry { number, turn });
+        let inner = Inner { stored: Mutex::new(stored), waiting: Mutex::default(), clock, ready, failures };
+        let queue = Self(Arc::new(inner));
+        for entry in turns {
+            queue.push(entry);
         }
         Ok((queue, Ready(receiver)))
     }
 
     /// Returns the chats that have pending turns.
     pub fn pending(&self) -> Vec<ChatKey> {
-        self.state().waiting.keys().cloned().collect()
+        self.waiting().keys().cloned().collect()
     }
 
     /// Returns the time by the queue's clock.
     pub fn now(&self) -> Timestamp {
-        self.inner.clock.now()
+        self.0.clock.now()
     }
 
     /// Subscribes to failed runs.
     pub fn failures(&self) -> broadcast::Receiver<Failed> {
-        self.inner.failures.subscribe()
+        self.0.failures.subscribe()
     }
 
     /// Runs turns with `agent` until the process ends.
@@ -135,10 +131,10 @@ impl LocalQueue {
         let mut attempts = 0;
         loop {
             let batch: Vec<Entry> = {
-                let mut state = self.state();
-                let Some(waiting) = state.waiting.get_mut(chat) else { return };
+                let mut chats = self.waiting();
+                let Some(waiting) = chats.get_mut(chat) else { return };
                 if waiting.is_empty() {
-                    state.waiting.remove(chat);
+                    chats.remove(chat);
                     return;
                 }
                 waiting.iter().cloned().collect()
@@ -174,7 +170,7 @@ impl LocalQueue {
             };
             tracing::error!(error, "failed to run a turn; retrying");
             // There may be no listener.
-            drop(self.inner.failures.send(Failed { chat: chat.clone(), error }));
+            drop(self.0.failures.send(Failed { chat: chat.clone(), error }));
             agent.clock.sleep(pause).await;
             // Otherwise the chat would wait for the end of the lease, an hour.
             while may_be_held && let Err(error) = agent.history.free(chat).await {
@@ -185,101 +181,65 @@ impl LocalQueue {
     }
 
     async fn done(&self, chat: &ChatKey, batch: &[Entry]) {
-        for entries in batch.chunks(MAX_BATCH) {
-            while let Err(error) = self.delete(entries).await {
-                tracing::warn!(%error, "failed to delete finished turns; retrying");
-                self.inner.clock.sleep(DELETE_AGAIN).await;
-            }
+        while let Err(error) = self.delete(batch).await {
+            tracing::warn!(error = format!("{error:#}"), "failed to delete finished turns; retrying");
+            self.0.clock.sleep(DELETE_AGAIN).await;
         }
-        if let Some(waiting) = self.state().waiting.get_mut(chat) {
+        if let Some(waiting) = self.waiting().get_mut(chat) {
             waiting.drain(..batch.len());
         }
     }
 
+    async fn delete(&self, batch: &[Entry]) -> anyhow::Result<()> {
+        let (queue, numbers) = (self.clone(), batch.iter().map(|entry| entry.number).collect::<Vec<_>>());
+        let deleted = tokio::task::spawn_blocking(move || {
+            let mut stored = queue.stored();
+            let deletes = stored.transaction()?;
+            for number in numbers {
+                deletes.prepare_cached("DELETE FROM turns WHERE number = ?1")?.execute([number])?;
+            }
+            deletes.commit()
+        });
+        Ok(deleted.await??)
+    }
+
     fn push(&self, entry: Entry) {
-        let mut state = self.state();
-        state.next = state.next.max(entry.number + 1);
+        let mut waiting = self.waiting();
         let chat = entry.turn.chat.clone();
-        let is_new = !state.waiting.contains_key(&chat);
-        state.waiting.entry(chat.clone()).or_default().push_back(entry);
+        let is_new = !waiting.contains_key(&chat);
+        waiting.entry(chat.clone()).or_default().push_back(entry);
         if is_new {
             // The receiver lives as long as the program.
-            drop(self.inner.ready.send(chat));
+            drop(self.0.ready.send(chat));
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.0.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn stored(&self) -> anyhow::Result<Vec<(u64, Turn)>> {
-        let mut turns = Vec::new();
-        let mut pages = self
-            .client
-            .query()
-            .table_name(QUEUE_TABLE)
-            .key_condition_expression("pk = :pk")
-            .expression_attribute_values(":pk", AttributeValue::S("turns".into()))
-            .into_paginator()
-            .send();
-        while let Some(page) = pages.next().await {
-            for item in page.context("failed to read the queue")?.items.unwrap_or_default() {
-                let text = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).cloned();
-                let number = text("sk")
-                    .and_then(|sk| sk.parse().ok())
-                    .context("the queue has an entry without a number")?;
-                let turn = text("turn").context("the queue has an entry without a turn")?;
-                turns.push((number, serde_json::from_str(&turn).context("the queue has an invalid turn")?));
-            }
-        }
-        Ok(turns)
+    fn stored(&self) -> MutexGuard<'_, Connection> {
+        self.0.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn delete(&self, entries: &[Entry]) -> anyhow::Result<()> {
-        let deletes = entries.iter().map(|entry| {
-            let delete = DeleteRequest::builder()
-                .key("pk", AttributeValue::S("turns".into()))
-                .key("sk", AttributeValue::S(format!("{:020}", entry.number)))
-                .build()?;
-            Ok(WriteRequest::builder().delete_request(delete).build())
-        });
-        let deletes = deletes.collect::<anyhow::Result<Vec<_>>>()?;
-        self.client.batch_write_item().request_items(QUEUE_TABLE, deletes).send().await?;
-        Ok(())
-    }
-
-    /// Stores a turn, and announces its chat. After an error too, since the turn may be stored all the same: it would wait for the next
-    /// start.
+    /// Stores a turn, and announces its chat.
     pub async fn send(&self, turn: &Turn) -> Result<Receipt, QueueError> {
-        let receipt = {
-            let mut state = self.state();
-            state.next += 1;
-            Receipt { at: self.inner.clock.now(), number: state.next - 1 }
-        };
-        let failed = |reason: String| QueueError { reason };
-        let json = serde_json::to_string(turn).map_err(|error| failed(error.to_string()))?;
-        let put = self
-            .client
-            .put_item()
-            .table_name(QUEUE_TABLE)
-            .item("pk", AttributeValue::S("turns".into()))
-            .item("sk", AttributeValue::S(format!("{:020}", receipt.number)))
-            .item("turn", AttributeValue::S(json));
-        let (queue, entry) = (self.clone(), Entry { number: receipt.number, turn: turn.clone() });
-        // On a task, which ends even if the caller hangs up.
-        let sent = tokio::spawn(
-            async move {
-                let sent = put.send().await;
-                queue.push(entry);
-                sent
-            }
-            .in_current_span(),
-        );
-        match sent.await {
-            Ok(Ok(_)) => Ok(receipt),
-            Ok(Err(error)) => Err(failed(aws_message(&error))),
-            Err(error) => Err(failed(error.to_string())),
-        }
+        let (queue, turn) = (self.clone(), turn.clone());
+        // Ends even if the caller hangs up.
+        let sent = tokio::task::spawn_blocking(move || queue.store(turn)).await;
+        sent.map_err(anyhow::Error::from)
+            .flatten()
+            .map_err(|error| QueueError { reason: format!("{error:#}") })
+    }
+
+    fn store(&self, turn: Turn) -> anyhow::Result<Receipt> {
+        let json = serde_json::to_string(&turn)?;
+        // Kept until the turn is pending, for the order of the numbers.
+        let stored = self.stored();
+        stored.prepare_cached("INSERT INTO turns (turn) VALUES (?1)")?.execute([json])?;
+        let number = stored.last_insert_rowid().cast_unsigned();
+        self.push(Entry { number, turn });
+        Ok(Receipt { at: self.now(), number })
     }
 }
 
@@ -287,6 +247,30 @@ impl TurnQueue for LocalQueue {
     fn enqueue<'a>(&'a self, turn: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
         Box::pin(async move { self.send(turn).await.map(drop) })
     }
+}
+
+/// Opens the database. Each commit is written to the disk, which is `SQLite`'s default.
+fn opened(path: &Path) -> rusqlite::Result<Connection> {
+    let stored = Connection::open(path)?;
+    stored.pragma_update(None, "journal_mode", "WAL")?;
+    // Deleted rows leave no text in the file.
+    stored.pragma_update(None, "secure_delete", true)?;
+    // A number is never used again.
+    stored.execute_batch(
+        "CREATE TABLE IF NOT EXISTS turns (number INTEGER PRIMARY KEY AUTOINCREMENT, turn TEXT NOT NULL)",
+    )?;
+    Ok(stored)
+}
+
+fn turns_in(stored: &Connection) -> anyhow::Result<Vec<Entry>> {
+    let mut query = stored.prepare("SELECT number, turn FROM turns ORDER BY number")?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?)))?;
+    rows.map(|row| {
+        let (number, turn) = row?;
+        let turn = serde_json::from_str(&turn).with_context(|| format!("turn {number} is invalid"))?;
+        Ok(Entry { number, turn })
+    })
+    .collect()
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! ```text
 //! .annals/lock          held by the one program that writes here
 //! .annals/dynamodb.db   the DynamoDB engine's SQLite database
+//! .annals/queue.db      the turns that wait, see `queue.rs`
 //! .annals/s3/annals/…   the bucket
 //! ```
 
@@ -36,8 +37,6 @@ use crate::errors::aws_message;
 
 /// Name of the table.
 pub const TABLE: &str = "annals";
-/// Name of the in-process queue's table.
-pub const QUEUE_TABLE: &str = "annals-queue";
 /// Name of the bucket.
 pub const BUCKET: &str = "annals";
 
@@ -60,8 +59,8 @@ pub struct Stores {
     pub engine: Engine,
     /// The folder of the S3 service.
     pub folder: Folder,
-    /// The DynamoDB engine's database file.
-    database: PathBuf,
+    /// The files of the DynamoDB engine's database and of the queue's.
+    databases: [PathBuf; 2],
 }
 
 /// Lock of a data directory, held until it is dropped. Its holder may write there.
@@ -137,9 +136,9 @@ pub fn check_writable(data_dir: &Path) -> anyhow::Result<()> {
         use nix::unistd::{AccessFlags, access};
         let s3 = data_dir.join(files::S3);
         let parts = [data_dir.to_owned(), data_dir.join(files::LOCK), s3.join(BUCKET), s3];
-        let database = files::DATABASE.map(|name| data_dir.join(name));
-        for path in parts.iter().chain(&database) {
-            match access(path, AccessFlags::W_OK) {
+        let databases = files::DATABASE.iter().chain(&files::QUEUE).map(|name| data_dir.join(name));
+        for path in parts.into_iter().chain(databases) {
+            match access(&path, AccessFlags::W_OK) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(error) => {
                     let error = std::io::Error::from(error);
@@ -155,7 +154,7 @@ pub fn check_writable(data_dir: &Path) -> anyhow::Result<()> {
 }
 
 impl Stores {
-    /// Opens the stores of `data_dir`. Creates tables and bucket if they do not exist.
+    /// Opens the stores of `data_dir`. Creates table and bucket if they do not exist.
     pub async fn open(data_dir: &Path) -> anyhow::Result<Self> {
         // The engine writes even for a command that only reads, unless another process has the data open.
         Self::opened(data_dir).await.map_err(|error| check_writable(data_dir).err().unwrap_or(error))
@@ -174,46 +173,48 @@ impl Stores {
         let folder = Folder::new(&s3);
         let aws = InProcess { dynamodb: engine.clone(), s3: folder.service(None)? }.config();
         let (dynamodb, bucket) = (dynamodb_client(&aws), Bucket::new(&aws, BUCKET));
-        let stores = Self { dynamodb, bucket, aws, engine, folder, database };
-        stores.make_table(TABLE, true).await?;
-        stores.make_table(QUEUE_TABLE, false).await?;
+        let databases = [database, data_dir.join(files::QUEUE[0])];
+        let stores = Self { dynamodb, bucket, aws, engine, folder, databases };
+        stores.make_table().await?;
         Ok(stores)
     }
 
-    /// Removes deleted rows from the database file: `SQLite` leaves their text in free pages and in its write-ahead log. Takes
-    /// time in proportion to the file, and blocks every other operation meanwhile.
+    /// Removes deleted rows from the database files: `SQLite` leaves their text in free pages (not the queue's) and in its
+    /// write-ahead log. Takes time in proportion to the table, and blocks every other operation on it meanwhile.
     pub async fn purge(&self) -> anyhow::Result<()> {
-        let (engine, path) = (self.engine.clone(), self.database.clone());
+        let (engine, databases) = (self.engine.clone(), self.databases.clone());
         tokio::task::spawn_blocking(move || {
-            engine.vacuum().map_err(|error| anyhow!("failed to rebuild {}: {error}", path.display()))?;
-            let own = rusqlite::Connection::open(&path)?;
-            own.busy_timeout(CHECKPOINT_PATIENCE)?;
-            let is_busy: bool = own.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-            ensure!(!is_busy, "failed to empty the write-ahead log of {}: it is in use", path.display());
+            engine.vacuum().map_err(|error| anyhow!("failed to rebuild the table: {error}"))?;
+            for path in databases {
+                let own = rusqlite::Connection::open(&path)?;
+                own.busy_timeout(CHECKPOINT_PATIENCE)?;
+                let is_busy: bool = own.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+                ensure!(!is_busy, "failed to empty the write-ahead log of {}: it is in use", path.display());
+            }
             Ok(())
         })
         .await?
     }
 
-    /// Creates the table `name`, with the index of due chats if it `is_indexed`.
-    async fn make_table(&self, name: &str, is_indexed: bool) -> anyhow::Result<()> {
-        if let Ok(described) = self.dynamodb.describe_table().table_name(name).send().await {
+    /// Creates the table with the index of due chats.
+    async fn make_table(&self) -> anyhow::Result<()> {
+        if let Ok(described) = self.dynamodb.describe_table().table_name(TABLE).send().await {
             let table = described.table();
             let indexes = table.map(TableDescription::global_secondary_indexes).unwrap_or_default();
-            if is_indexed && !indexes.iter().any(|index| index.index_name() == Some(due::INDEX)) {
-                due_index::add(&self.dynamodb, name)
+            if !indexes.iter().any(|index| index.index_name() == Some(due::INDEX)) {
+                due_index::add(&self.dynamodb, TABLE)
                     .await
                     .context("failed to upgrade the data directory of an earlier version; no data is lost")?;
             }
             return Ok(());
         }
-        let mut request =
-            self.dynamodb.create_table().table_name(name).billing_mode(BillingMode::PayPerRequest);
-        if is_indexed {
-            request = request
-                .set_attribute_definitions(Some(due_index::attributes()?))
-                .global_secondary_indexes(due_index::index()?);
-        }
+        let mut request = self
+            .dynamodb
+            .create_table()
+            .table_name(TABLE)
+            .billing_mode(BillingMode::PayPerRequest)
+            .set_attribute_definitions(Some(due_index::attributes()?))
+            .global_secondary_indexes(due_index::index()?);
         for key in ["pk", "sk"] {
             request = request.attribute_definitions(due_index::attribute(key, ScalarAttributeType::S)?);
         }
@@ -225,7 +226,7 @@ impl Stores {
             {
                 Ok(())
             }
-            Err(error) => Err(anyhow!("failed to create a table: {}", aws_message(&error))),
+            Err(error) => Err(anyhow!("failed to create the table: {}", aws_message(&error))),
         }
     }
 }

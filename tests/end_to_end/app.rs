@@ -588,14 +588,13 @@ impl TestApp {
         }
     }
 
-    /// Waits until no turn is left in the queue's table.
+    /// Waits until no turn is left in the queue.
     pub(crate) async fn idle(&self) {
-        wait_until("the queue is empty", async || self.is_idle().await).await;
+        wait_until("the queue is empty", async || self.is_idle()).await;
     }
 
-    pub(crate) async fn is_idle(&self) -> bool {
-        let dynamodb = self.stores().dynamodb.clone();
-        let (queue, _) = LocalQueue::open(dynamodb, self.clock.clone()).await.unwrap();
+    pub(crate) fn is_idle(&self) -> bool {
+        let (queue, _) = LocalQueue::open(self.data_dir(), self.clock.clone()).unwrap();
         queue.pending().is_empty()
     }
 

@@ -266,7 +266,7 @@ async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_
     say(&process.base, "after").await;
     assert_eq!(open_to_others(&data), [""; 0]);
     assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
-    let stores = ["dynamodb.db-wal", "dynamodb.db-shm", "s3", "outbox.jsonl"];
+    let stores = ["dynamodb.db-wal", "dynamodb.db-shm", "queue.db", "s3", "outbox.jsonl"];
     for name in stores.into_iter().chain(["terminal.sock", "lock", "aws-secret-key"]) {
         assert!(data.join(name).exists(), "{name}");
     }

@@ -103,10 +103,10 @@ fn orders(stage: &Stage, tool: &str) -> BTreeSet<String> {
     orders
 }
 
-/// Rows of a table of the embedded engine.
-fn rows(data: &Path, table: &str) -> Vec<String> {
+/// Rows of the embedded engine's table.
+fn rows(data: &Path) -> Vec<String> {
     let database = rusqlite::Connection::open(data.join("dynamodb.db")).unwrap();
-    let mut query = database.prepare(&format!("SELECT item_json FROM \"{table}\"")).unwrap();
+    let mut query = database.prepare("SELECT item_json FROM annals").unwrap();
     query.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
@@ -125,8 +125,9 @@ pub(crate) async fn settled_findings(data: &Path, told: &[Told]) -> Vec<String> 
 
 /// Returns what the reader finds in a data directory.
 pub(crate) fn findings(data: &Path, told: &[Told]) -> Vec<String> {
-    let mut found = Stored::new(&rows(data, "annals"), &data.join("s3/annals")).findings(told);
-    let queued = rows(data, "annals-queue").len();
+    let mut found = Stored::new(&rows(data), &data.join("s3/annals")).findings(told);
+    let queue = rusqlite::Connection::open(data.join("queue.db")).unwrap();
+    let queued: i64 = queue.query_row("SELECT COUNT(*) FROM turns", [], |row| row.get(0)).unwrap();
     if queued > 0 {
         found.push(format!("{queued} turns are queued"));
     }

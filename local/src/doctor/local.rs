@@ -13,7 +13,7 @@ use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
 use crate::histories::open_stores;
 use crate::queue::LocalQueue;
-use crate::stores::{TABLE, check_writable, is_worked_on};
+use crate::stores::{TABLE, check_writable, files, is_worked_on};
 
 pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
     let dir = data_dir(env);
@@ -54,16 +54,19 @@ pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
         Ok(_) => {}
         Err(error) => findings.push(Finding::fault("bucket", error.to_string())),
     }
-    findings.push(match LocalQueue::open(stores.dynamodb.clone(), Clock::system()).await {
-        Ok((queue, _)) => {
-            let words = match queue.pending().len() {
-                1 => words!("1 chat waits for an answer", "1 个聊天在等待回答"),
-                count => words!("{count} chats wait for an answer", "{count} 个聊天在等待回答"),
-            };
-            Finding::ok("queue", words)
-        }
-        Err(error) => Finding::fault("queue", format!("{error:#}")),
-    });
+    // Opening it would create it.
+    if dir.join(files::QUEUE[0]).exists() {
+        findings.push(match LocalQueue::open(&dir, Clock::system()) {
+            Ok((queue, _)) => {
+                let words = match queue.pending().len() {
+                    1 => words!("1 chat waits for an answer", "1 个聊天在等待回答"),
+                    count => words!("{count} chats wait for an answer", "{count} 个聊天在等待回答"),
+                };
+                Finding::ok("queue", words)
+            }
+            Err(error) => Finding::fault("queue", format!("{error:#}")),
+        });
+    }
     findings
 }
 

@@ -6,6 +6,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const S3: &str = "s3";
 /// The DynamoDB engine's database, as `SQLite` stores it.
 pub(crate) const DATABASE: [&str; 3] = ["dynamodb.db", "dynamodb.db-wal", "dynamodb.db-shm"];
+/// The pending turns, as `SQLite` stores them.
+pub(crate) const QUEUE: [&str; 3] = ["queue.db", "queue.db-wal", "queue.db-shm"];
 /// Replies of channels that are not set up.
 pub(crate) const OUTBOX: &str = "outbox.jsonl";
 /// Lines typed into `annals chat`.

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 
 use super::files;
 
-/// Files and folders of a data directory beside the database. `terminal.json` is an earlier version's.
+/// Files and folders of a data directory beside the databases. `terminal.json` is an earlier version's.
 #[cfg(unix)]
 const NAMES: [&str; 8] = [
     files::LOCK,
@@ -65,7 +65,7 @@ pub(super) fn tighten(data_dir: &Path) {
             "other users could enter the data directory: it is private to its owner now"
         );
     }
-    for name in NAMES.iter().chain(&files::DATABASE) {
+    for name in NAMES.iter().chain(&files::DATABASE).chain(&files::QUEUE) {
         tighten_tree(&data_dir.join(name));
     }
 }

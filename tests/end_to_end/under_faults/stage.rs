@@ -173,10 +173,10 @@ impl Stage {
             let is_over = async || {
                 self.app.clock().advance(steps);
                 polls.set(polls.get() + 1);
-                polls.get() == 2_000 || self.app.is_idle().await
+                polls.get() == 2_000 || self.app.is_idle()
             };
             wait_until("no turn is left, or it takes long", is_over).await;
-            if self.app.is_idle().await {
+            if self.app.is_idle() {
                 return;
             }
         }
