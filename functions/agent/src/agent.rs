@@ -65,7 +65,7 @@ pub struct Agent {
     pub recorder: Recorder,
     /// Publishes runs to listeners in this process.
     pub live: Live,
-    /// `STREAM_REPLIES`: true if private chats of Telegram see an answer grow, which is read from `live`.
+    /// `STREAM_REPLIES`: true if private chats of Telegram see an answer grow.
     pub stream_replies: bool,
     /// Maximum time for which one run may hold a chat: the maximum lifetime of the process.
     pub lease: Duration,

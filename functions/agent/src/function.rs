@@ -8,7 +8,6 @@ use annals_channel::settings::DeliveryConfig;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::{Ingress, IngressConfig};
-use annals_engine::live::Live;
 use annals_engine::profiles::ProfilesSetting;
 use annals_engine::settings::{AgentConfig, ToolsSetting, reply_quiet};
 use annals_engine::usage::UsageConfig;
@@ -90,8 +89,6 @@ pub async fn serve(config: QueueConfig, process: Process) -> Result<(), Function
     let outgoing = process.ingress(IngressConfig { agents, ..IngressConfig::default() });
     let agent = Agent {
         deliverer: Deliverer::new(platforms, None).with_rate_limits(delivery.is_rate_limited),
-        // Drafts are the only listeners in this process.
-        live: if delivery.stream_replies { Live::on() } else { Live::default() },
         stream_replies: delivery.stream_replies,
         quiet,
         ..config.agent(&process, outgoing).await?

@@ -96,7 +96,7 @@ async fn run_turns(
             Err(error) => return Err(release_after(error.into(), agent, &lease, &recorder).await),
         };
         let typing = Typing::default();
-        let mut shown = Box::pin(typing::show(agent, chat, typing.watch()));
+        let mut shown = Box::pin(typing::show(agent, typing.watch()));
         let run = Run {
             lease: &lease,
             named,
@@ -207,6 +207,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     };
     announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
     let feed = agent.live.begin(&lease.chat, turn.begun());
+    typing.show_drafts_of(feed.shared());
     making.begin(&turn.turn, &feed);
     agent.recorder.begin_turn(turn.asked_since());
     let mut shown_parts = 0;

@@ -4,17 +4,15 @@
 //! A run waits for none of them, except for the removal of a reaction, which would stay otherwise. A run that dies leaves
 //! its reaction.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
 use annals_channel::platform::{Indicator, Platform};
-use annals_core::chat_key::ChatKey;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
-use annals_engine::live::{Listener, LiveEvent, ReplySoFar};
+use annals_engine::live::ReplySoFar;
 use annals_io::clock::Clock;
-use futures::future::pending;
 use tokio::sync::watch;
 
 use crate::agent::Agent;
@@ -32,7 +30,13 @@ const REACTION_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The state of a run, as the typing indicator shows it.
 #[derive(Debug, Default)]
-pub(crate) struct Typing(watch::Sender<State>);
+pub(crate) struct Typing {
+    state: watch::Sender<State>,
+    reply: Reply,
+}
+
+/// The reply that the run makes, once it has begun. Not in [`State`], since each change of that interrupts the drafts.
+type Reply = OnceLock<Arc<Mutex<ReplySoFar>>>;
 
 #[derive(Clone, Debug, Default)]
 struct State {
@@ -48,7 +52,7 @@ struct State {
 impl Typing {
     /// Sets the message that the run answers. Only the first call counts.
     pub(crate) fn begin(&self, to: &Record, is_new: bool) {
-        self.0.send_if_modified(|state| {
+        self.state.send_if_modified(|state| {
             let is_first = state.to.is_none();
             if is_first {
                 (state.to, state.is_new) = (Some(Arc::new(to.clone())), is_new);
@@ -57,31 +61,39 @@ impl Typing {
         });
     }
 
+    /// Sets the reply that the run makes, which is shown as drafts. Only the first call counts.
+    pub(crate) fn show_drafts_of(&self, reply: Arc<Mutex<ReplySoFar>>) {
+        let _ = self.reply.set(reply);
+    }
+
     /// Says that a piece of the reply is about to be sent, so that no sign is needed for as long as that usually takes.
     pub(crate) fn sending(&self) {
-        self.0.send_modify(|state| state.sends += 1);
+        self.state.send_modify(|state| state.sends += 1);
     }
 
     /// Says that the run is over.
     pub(crate) fn end(&self) {
-        self.0.send_modify(|state| state.is_over = true);
+        self.state.send_modify(|state| state.is_over = true);
     }
 
     /// Returns the other side, for [`show`].
-    pub(crate) fn watch(&self) -> Watch {
-        Watch(self.0.subscribe())
+    pub(crate) fn watch(&self) -> Watch<'_> {
+        Watch { state: self.state.subscribe(), reply: &self.reply }
     }
 }
 
 /// The receiving side of [`Typing`].
 #[derive(Debug)]
-pub(crate) struct Watch(watch::Receiver<State>);
+pub(crate) struct Watch<'a> {
+    state: watch::Receiver<State>,
+    reply: &'a Reply,
+}
 
-impl Watch {
+impl Watch<'_> {
     /// Waits for the next state. Returns `None` once the run is over.
     async fn next(&mut self) -> Option<State> {
-        self.0.changed().await.ok()?;
-        let state = self.0.borrow_and_update().clone();
+        self.state.changed().await.ok()?;
+        let state = self.state.borrow_and_update().clone();
         (!state.is_over).then_some(state)
     }
 
@@ -91,7 +103,7 @@ impl Watch {
 }
 
 /// Shows that a run is working, by typing, drafts or a reaction; returns after its end.
-pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
+pub(crate) async fn show(agent: &Agent, mut watch: Watch<'_>) {
     let (to, is_new) = loop {
         match watch.next().await {
             Some(State { to: Some(to), is_new, .. }) => break (to, is_new),
@@ -106,68 +118,69 @@ pub(crate) async fn show(agent: &Agent, chat: &ChatKey, mut watch: Watch) {
         Indicator::Draft => agent.stream_replies && is_new,
         Indicator::Typing => false,
     };
-    let listener = if shows_drafts { agent.live.listen(chat) } else { None };
-    show_typing(platform, &agent.clock, &to, listener, watch).await;
+    let drafted = shows_drafts.then_some(watch.reply);
+    show_typing(platform, &agent.clock, &to, drafted, watch).await;
 }
 
 async fn show_typing(
     platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
-    mut listener: Option<Listener>,
-    mut watch: Watch,
+    mut drafted: Option<&Reply>,
+    mut watch: Watch<'_>,
 ) {
-    let growing = Growing::default();
     let mut rest = Duration::ZERO;
     loop {
-        let is_heard = listener.is_some();
         let changed = tokio::select! {
             biased;
             changed = watch.next() => changed,
-            () = hear(&mut listener, &growing) => return,
-            () = signal(platform, clock, to, &growing, is_heard, rest) => return,
+            () = signal(platform, clock, to, drafted, rest) => return,
         };
         if changed.is_none() {
             return;
         }
         // The message that is sent takes the place of the draft.
-        listener = None;
-        growing.clear();
+        drafted = None;
         rest = TYPING_INTERVAL;
     }
 }
 
-/// Shows the answer so far, or the typing indicator while there is none. Starts after `rest`, and never ends.
+/// Shows the `drafted` reply so far, or the typing indicator while it has no text. Starts after `rest`, and never ends.
 async fn signal(
     platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
-    growing: &Growing,
-    mut is_heard: bool,
+    mut drafted: Option<&Reply>,
     rest: Duration,
 ) {
     clock.sleep(rest).await;
     let (mut typed, mut shown): (Option<Timestamp>, Option<(String, Timestamp)>) = (None, None);
     let is_past = |at: Timestamp, interval| clock.now().since(at) >= interval;
     loop {
-        let text = growing.text();
-        if is_heard && !text.is_empty() {
+        let text = drafted.map(text_of).unwrap_or_default();
+        if !text.is_empty() {
             if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
                 match platform.show_draft(to, &text).await {
                     Drafted::Shown => shown = Some((text, clock.now())),
                     Drafted::NotNow => {}
-                    Drafted::Never => is_heard = false,
+                    Drafted::Never => drafted = None,
                 }
             }
         } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
             platform.show_typing(to).await;
             typed = Some(clock.now());
         }
-        clock.sleep(if is_heard { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
+        clock.sleep(if drafted.is_some() { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
     }
 }
 
-async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
+/// Returns the text of the reply so far; an empty one before it has begun.
+fn text_of(reply: &Reply) -> String {
+    let text = |so_far: &Arc<Mutex<ReplySoFar>>| so_far.lock().unwrap_or_else(PoisonError::into_inner).text();
+    reply.get().map(text).unwrap_or_default()
+}
+
+async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch<'_>) {
     tokio::select! {
         biased;
         () = watch.end() => return,
@@ -192,36 +205,5 @@ async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {
         biased;
         done = work => Some(done),
         () = clock.sleep(REACTION_PATIENCE) => None,
-    }
-}
-
-/// Collects the text of the run; never ends.
-async fn hear(listener: &mut Option<Listener>, growing: &Growing) {
-    while let Some(listener) = listener {
-        growing.hear(&listener.next().await);
-    }
-    pending::<()>().await;
-}
-
-/// The answer so far.
-#[derive(Debug, Default)]
-struct Growing(Mutex<ReplySoFar>);
-
-impl Growing {
-    fn hear(&self, heard: &LiveEvent) {
-        let mut so_far = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match heard {
-            LiveEvent::Started(_) => *so_far = ReplySoFar::default(),
-            LiveEvent::Reply(event) => so_far.hear(event),
-            LiveEvent::Ended => {}
-        }
-    }
-
-    fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = ReplySoFar::default();
-    }
-
-    fn text(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).text()
     }
 }

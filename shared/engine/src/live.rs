@@ -3,7 +3,8 @@
 //! Events are not stored, and no run depends on a listener. Each chat keeps all events of its current turn, so that a
 //! late listener gets the turn from its beginning. The events may break off; only [`ReplyEvent::Stored`] is in the history.
 //!
-//! A feed keeps the reply so far also if there are no listeners, for a run that is stopped: see [`Feed::so_far`].
+//! A feed keeps the reply so far also if there are no listeners, for a run that is stopped ([`Feed::so_far`]) and for the drafts
+//! that a platform shows ([`Feed::shared`]).
 
 mod so_far;
 
@@ -141,9 +142,9 @@ impl Feed {
         self.state().clone()
     }
 
-    fn publish(&self, event: ReplyEvent) {
-        self.state().hear(&event);
-        self.tell(event);
+    /// Returns the reply as it is made. Unlike a clone of the feed, it does not keep the turn open for listeners.
+    pub fn shared(&self) -> Arc<Mutex<ReplySoFar>> {
+        Arc::clone(&self.so_far)
     }
 
     fn tell(&self, event: ReplyEvent) {
@@ -170,10 +171,11 @@ impl Feed {
 
     /// Sends a piece of an answer. Calls are sent with the parts of their step.
     pub fn publish_delta(&self, delta: Delta<'_>) {
+        self.state().add(delta);
         match delta {
-            Delta::Text(text) => self.publish(ReplyEvent::Text(text.into())),
-            Delta::Reasoning(text) => self.publish(ReplyEvent::Reasoning(text.into())),
-            Delta::Void => self.publish(ReplyEvent::Void),
+            Delta::Text(text) => self.tell(ReplyEvent::Text(text.into())),
+            Delta::Reasoning(text) => self.tell(ReplyEvent::Reasoning(text.into())),
+            Delta::Void => self.tell(ReplyEvent::Void),
             Delta::Call(_) => {}
         }
     }

@@ -3,9 +3,7 @@
 use annals_core::approval;
 use annals_core::message::{Part, PartView, Role, UiMessage};
 use annals_core::sort_key::SortKey;
-use annals_model::Usage;
-
-use super::ReplyEvent;
+use annals_model::{Delta, Usage};
 
 /// A reply as far as it has been made: the parts of its finished steps, and the answer that is under way.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,13 +18,13 @@ pub struct ReplySoFar {
 }
 
 impl ReplySoFar {
-    pub fn hear(&mut self, event: &ReplyEvent) {
-        match event {
-            ReplyEvent::Text(more) => self.text.push_str(more),
-            ReplyEvent::Reasoning(more) => self.reasoning.push_str(more),
-            ReplyEvent::Void => self.begin_answer(),
-            ReplyEvent::Parts(parts) => self.set_steps(parts),
-            ReplyEvent::Stored(_) => {}
+    /// Adds a piece of the answer that is under way. Its calls come with the parts of their step.
+    pub(super) fn add(&mut self, delta: Delta<'_>) {
+        match delta {
+            Delta::Text(more) => self.text.push_str(more),
+            Delta::Reasoning(more) => self.reasoning.push_str(more),
+            Delta::Void => self.begin_answer(),
+            Delta::Call(_) => {}
         }
     }
 
@@ -89,23 +87,23 @@ mod tests {
     use super::*;
 
     fn said(so_far: &mut ReplySoFar, text: &str) {
-        so_far.hear(&ReplyEvent::Text(text.into()));
+        so_far.add(Delta::Text(text));
     }
 
     #[test]
     fn an_answer_grows_by_steps_and_loses_a_step_that_broke_off() {
         let mut so_far = ReplySoFar::default();
         assert_eq!((so_far.text().as_str(), so_far.is_empty()), ("", true));
-        so_far.hear(&ReplyEvent::Reasoning("hm".into()));
+        so_far.add(Delta::Reasoning("hm"));
         assert!(so_far.is_empty());
         said(&mut so_far, "Let me ");
         said(&mut so_far, "look.");
         assert_eq!((so_far.text().as_str(), so_far.is_empty()), ("Let me look.", false));
-        so_far.hear(&ReplyEvent::Parts([Part::step_start(), Part::text("Let me look.")].into()));
+        so_far.set_steps(&[Part::step_start(), Part::text("Let me look.")]);
         assert_eq!(so_far.text(), "Let me look.");
         said(&mut so_far, "Bea");
         assert_eq!(so_far.text(), "Let me look.\nBea");
-        so_far.hear(&ReplyEvent::Void);
+        so_far.add(Delta::Void);
         said(&mut so_far, "Peas.");
         assert_eq!(so_far.text(), "Let me look.\nPeas.");
     }
@@ -119,7 +117,7 @@ mod tests {
             call("c1", "output-available"),
             call("c2", "input-available"),
         ]);
-        so_far.hear(&ReplyEvent::Reasoning("hm".into()));
+        so_far.add(Delta::Reasoning("hm"));
         said(&mut so_far, "Bea");
         let parts = so_far.into_message().parts;
         let kinds: Vec<&str> = parts.iter().map(Part::kind).collect();
