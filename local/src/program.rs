@@ -146,10 +146,9 @@ impl Program {
         let outbox = Arc::new(FileOutbox::open(config.data_dir.join("outbox.jsonl"))?);
         let deliverer =
             Deliverer::new(platforms, Some(outbox.clone())).with_rate_limits(config.delivery.is_rate_limited);
-        let confirmer = Deliverer::new(confirming, Some(outbox.clone()));
         let (access, usage) = (config.ingress.access.clone(), Arc::clone(&config.ingress.usage));
         let ingress = Ingress::new(history.clone(), Arc::new(queue.clone()), config.ingress)
-            .with_platforms(confirmer.clone());
+            .with_deliverer(Deliverer::new(confirming, Some(outbox.clone())));
         let models = models(&config.agent.model, &clock).await?;
         let upkeep = Upkeep { access, ..Upkeep::new(history.clone(), models.main().clone(), &config.agent) };
         let compactor = Compactor::new(history.clone(), upkeep);
@@ -170,13 +169,10 @@ impl Program {
         let web = Web { live: agent.live.clone(), patience: LEASE, ..Web::buffered(ingress.clone()) };
         let terminal = endpoint::routes(web.clone(), config.agent.view);
         let terminal = endpoint::bind(terminal.layer(middleware::from_fn(to_the_end)), &config.data_dir);
-        let channels = webhooks.into_iter().fold(Router::new(), |all, route| {
-            all.merge(route(ingress.clone(), confirmer.clone(), clock.clone()))
-        });
+        let channels =
+            webhooks.into_iter().fold(Router::new(), |all, route| all.merge(route(ingress.clone())));
         let discord = config.relayed.as_ref();
-        let relay = discord.map(|discord| {
-            relay(discord, &config.channel_settings, ingress.clone(), confirmer.clone(), clock.clone())
-        });
+        let relay = discord.map(|discord| relay(discord, &config.channel_settings, ingress.clone()));
         let http = HttpConfig {
             keys: api_keys,
             models: config.agent.model.names(),

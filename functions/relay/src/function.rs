@@ -43,9 +43,9 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let Config { discord, channel } = config;
     let client = Client::new(&discord, process.clock.clone())?;
     let settings = channel.channels.clone();
-    let (ingress, deliverer) = channel.ingress(client, &process);
+    let ingress = channel.ingress(client, &process);
     let Process { reporter, clock, .. } = process;
-    let relay = relay(&discord, &settings, ingress, deliverer, clock.clone())?;
+    let relay = relay(&discord, &settings, ingress)?;
     if process_env("AWS_LAMBDA_RUNTIME_API").is_some() {
         in_lambda(relay, reporter, clock).await
     } else {

@@ -15,10 +15,8 @@ use annals_channel_discord::client::Client;
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
 use annals_core::settings::ConfigError;
-use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;
 use annals_engine::receiving::{ReceiveError, Receiver};
-use annals_io::clock::Clock;
 use annals_relay::host::PAGE;
 use annals_relay::{Host, HostError, Relay, RelayConfig};
 use annals_store::history::directory::MAX_CHATS;
@@ -31,22 +29,21 @@ use tracing::field::Empty;
 /// Pages of the list of chats that are searched for direct messages.
 const MAX_PAGES: usize = 50;
 
-/// Creates the relay of the application of `config`. It stores by `ingress`, and confirms commands by `deliverer`.
+/// Creates the relay of the application of `config`. It stores and confirms commands by `ingress`.
 pub fn relay(
     config: &DiscordConfig,
     settings: &Settings,
     ingress: Ingress,
-    deliverer: Deliverer,
-    clock: Clock,
 ) -> Result<Relay<DiscordHost>, ConfigError> {
     let token = config.bot_token.clone();
     let token =
         token.ok_or_else(|| ConfigError::new("DISCORD_BOT_TOKEN", "is not set, which the relay needs"))?;
+    let clock = ingress.history().clock().clone();
     let client = Client::new(config, clock.clone())?;
     let store = RelayStore::beside(ingress.history(), &config.application_id);
     let webhook = Discord::webhook(config, Some(client.clone()), settings.clone());
     // Messages of other chats must not wait for a confirmation.
-    let receiver = Receiver { webhook, ingress, deliverer, clock: clock.clone(), must_confirm: false };
+    let receiver = Receiver { webhook, ingress, must_confirm: false };
     let relay = RelayConfig {
         application_id: config.application_id.clone(),
         bot_id: config.bot.id.clone(),

@@ -68,7 +68,7 @@ pub struct Ingress {
     people: People,
     queue: Arc<dyn TurnQueue>,
     config: Arc<IngressConfig>,
-    platforms: Option<Deliverer>,
+    deliverer: Deliverer,
     metrics: Metrics,
 }
 
@@ -113,18 +113,23 @@ pub struct Confirmation {
 }
 
 impl Ingress {
-    /// Creates an ingress for `history`, its memory and `queue`. Counts nothing, and asks no platform.
+    /// Creates an ingress for `history`, its memory and `queue`. Counts nothing, and reaches no platform.
     pub fn new(history: History, queue: Arc<dyn TurnQueue>, config: impl Into<Arc<IngressConfig>>) -> Self {
         let (memory, people) = (Memory::beside(&history), People::beside(&history));
         let (config, metrics) = (config.into(), Metrics::default());
-        Self { history, memory, people, queue, config, platforms: None, metrics }
+        Self { history, memory, people, queue, config, deliverer: Deliverer::default(), metrics }
     }
 
-    /// Sets the client that asks a platform for the administrators of a group: they may approve calls there.
+    /// Sets the deliverer that sends confirmations of commands, and asks a platform for the administrators of a group: they may
+    /// approve calls there.
     #[must_use]
-    pub fn with_platforms(mut self, platforms: Deliverer) -> Self {
-        self.platforms = Some(platforms);
+    pub fn with_deliverer(mut self, deliverer: Deliverer) -> Self {
+        self.deliverer = deliverer;
         self
+    }
+
+    pub(crate) fn deliverer(&self) -> &Deliverer {
+        &self.deliverer
     }
 
     /// Returns the language of all texts, if one is fixed.
@@ -345,14 +350,12 @@ impl Ingress {
         Ok(Commanded { appended, confirmation })
     }
 
-    /// Sends a confirmation through `deliverer`, at `now`. If the platform will never accept it, that is only logged; also if
-    /// it does not at the moment, unless `must_confirm`.
+    /// Sends a confirmation. If the platform will never accept it, that is only logged; also if it does not at the moment,
+    /// unless `must_confirm`.
     pub async fn tell(
         &self,
         draft: &Draft,
         confirmation: &Confirmation,
-        deliverer: &Deliverer,
-        now: Timestamp,
         must_confirm: bool,
     ) -> Result<(), IngressError> {
         let reply = OutgoingReply {
@@ -360,11 +363,11 @@ impl Ingress {
             key: &confirmation.key,
             text: &confirmation.text,
             question: "",
-            ts: now,
+            ts: self.history.clock().now(),
             moved_to: None,
             requests: &[],
         };
-        match deliverer.deliver(reply, 0, NO_PROGRESS).await {
+        match self.deliverer.deliver(reply, 0, NO_PROGRESS).await {
             Err(error @ DeliveryError::Unavailable { .. }) if must_confirm => {
                 return Err(IngressError::Confirmation(error));
             }
@@ -372,7 +375,7 @@ impl Ingress {
                 tracing::warn!(%error, "failed to deliver the confirmation of a command; it is recorded without delivery");
                 self.metrics.count(Metric::DeliveryFailures, draft.channel);
             }
-            Ok(()) if deliverer.reaches(draft.channel) => {
+            Ok(()) if self.deliverer.reaches(draft.channel) => {
                 self.metrics.count(Metric::Deliveries, draft.channel);
             }
             Ok(()) => {}

@@ -19,7 +19,6 @@ use annals_store::history::{HistoryError, MAX_PAGE, Position};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::delivery::Deliverer;
 use crate::ingress::{Commanded, Ingress, IngressError, refused};
 
 /// Time after a message within which its own event may still arrive.
@@ -30,11 +29,8 @@ const DEFER_AFTER: Duration = Duration::from_millis(1500);
 /// Stores the events of one webhook.
 pub struct Receiver<W> {
     pub webhook: W,
-    /// Appends and enqueues.
+    /// Appends, enqueues, and sends confirmations of commands.
     pub ingress: Ingress,
-    /// Sends confirmations of commands.
-    pub deliverer: Deliverer,
-    pub clock: Clock,
     /// If the confirmation of a command cannot be sent at the moment: true if the command fails, to be delivered again; false
     /// if it is recorded without delivery.
     pub must_confirm: bool,
@@ -56,6 +52,11 @@ pub enum ReceiveError {
 }
 
 impl<W: Webhook> Receiver<W> {
+    /// Returns the clock of the history.
+    pub fn clock(&self) -> &Clock {
+        self.ingress.history().clock()
+    }
+
     /// Stores what `event` brings. Returns the response.
     pub async fn receive(&self, event: Value) -> Result<Response, ReceiveError> {
         let patience = self.webhook.patience(&event);
@@ -65,7 +66,7 @@ impl<W: Webhook> Receiver<W> {
                 tokio::select! {
                     biased;
                     received = &mut receiving => return received,
-                    () = self.clock.sleep(DEFER_AFTER) => {}
+                    () = self.clock().sleep(DEFER_AFTER) => {}
                 }
                 let (is_deferred, received) = tokio::join!(call.defer(), receiving);
                 if !is_deferred {
@@ -147,7 +148,7 @@ impl<W: Webhook> Receiver<W> {
         let draft = self.ingress.placed(draft).await?;
         let draft = self.ingress.activated(draft).await?;
         let draft = self.timed(draft, has_own_time).await?;
-        if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
+        if self.webhook.is_withdrawn(&draft, self.clock().now()).await {
             self.recalled(draft).await?;
             return Ok(admission);
         }
@@ -175,7 +176,7 @@ impl<W: Webhook> Receiver<W> {
         about(&draft.chat);
         let draft = self.ingress.placed(draft).await?;
         let draft = self.timed(draft, has_own_time).await?;
-        if self.webhook.is_withdrawn(&draft, self.clock.now()).await {
+        if self.webhook.is_withdrawn(&draft, self.clock().now()).await {
             self.recalled(draft).await?;
             return Ok(None);
         }
@@ -184,9 +185,8 @@ impl<W: Webhook> Receiver<W> {
         let Some(confirmation) = confirmation else { return Ok(None) };
         let response = self.webhook.respond_to_command(command, &draft, &confirmation.text);
         // An outbox shows what a platform would show.
-        if response.is_none() || self.deliverer.platform(&confirmation.to).is_none() {
-            let at = self.clock.now();
-            self.ingress.tell(&draft, &confirmation, &self.deliverer, at, self.must_confirm).await?;
+        if response.is_none() || self.ingress.deliverer().platform(&confirmation.to).is_none() {
+            self.ingress.tell(&draft, &confirmation, self.must_confirm).await?;
         }
         Box::pin(self.ingress.confirmed(&draft, confirmation)).await?;
         Ok(response)
@@ -210,7 +210,7 @@ impl<W: Webhook> Receiver<W> {
     async fn press(&self, press: &Press<W::Button>) -> Result<Option<Response>, ReceiveError> {
         about(&press.by.chat);
         let result: ApprovalResult = if self.ingress.admits_press(&press.by) {
-            let now = Draft { ts: self.clock.now(), ..press.by.clone() };
+            let now = Draft { ts: self.clock().now(), ..press.by.clone() };
             let by = Draft { ts: press.by.ts, ..self.ingress.placed(now).await? };
             self.ingress.pressed(&press.button, &by).await?
         } else {
@@ -238,7 +238,7 @@ impl<W: Webhook> Receiver<W> {
     ) -> Result<(), ReceiveError> {
         let (record, sent_at) = self.find(message_id, places).await?;
         let Some(record) = record else {
-            if sent_at.is_some_and(|sent_at| self.clock.now().since(sent_at) < ON_ITS_WAY) {
+            if sent_at.is_some_and(|sent_at| self.clock().now().since(sent_at) < ON_ITS_WAY) {
                 // Another call may handle the message's own event at this moment. The platform repeats the withdrawal.
                 return Err(ReceiveError::EarlyWithdrawal);
             }
@@ -272,7 +272,7 @@ impl<W: Webhook> Receiver<W> {
             }
         }
         let Some(window) = places.window else { return Ok((None, sent_at)) };
-        let window = self.ingress.placed_at(&window, W::ABOUT.channel, self.clock.now()).await?;
+        let window = self.ingress.placed_at(&window, W::ABOUT.channel, self.clock().now()).await?;
         let page = history.page(&window, &Position::Newest, MAX_PAGE).await?;
         Ok((newest_form(page.records, message_id), sent_at))
     }

@@ -12,7 +12,6 @@ use annals_channel::settings::{DeliveryConfig, Settings};
 use annals_channel::setup::{Failure, Setup};
 use annals_channel::webhook::Webhook;
 use annals_core::settings::{ConfigError, Env};
-use annals_engine::delivery::Deliverer;
 use annals_engine::ingress::Ingress;
 use annals_engine::receiving::Receiver;
 use annals_io::clock::Clock;
@@ -118,8 +117,8 @@ pub trait ServedChannel: Debug + Send + Sync {
 /// The clients of a channel, if it is set up, and the route of its webhook.
 pub type Served = (Option<Clients<Arc<dyn Platform>>>, Route);
 
-/// Creates the route of a webhook, which appends and enqueues by the ingress, and confirms commands by the deliverer.
-pub type Route = Box<dyn FnOnce(Ingress, Deliverer, Clock) -> Router + Send>;
+/// Creates the route of a webhook, which appends, enqueues and confirms commands by the ingress.
+pub type Route = Box<dyn FnOnce(Ingress) -> Router + Send>;
 
 /// A channel with its settings, if it is set up.
 #[derive(Debug)]
@@ -226,9 +225,7 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
             let webhook: Arc<dyn Platform> = Arc::new(webhook);
             Clients { agent, webhook }
         });
-        let route = move |ingress, deliverer, clock| {
-            webhook::router(Receiver { webhook, ingress, deliverer, clock, must_confirm: true })
-        };
+        let route = move |ingress| webhook::router(Receiver { webhook, ingress, must_confirm: true });
         Ok((clients, Box::new(route)))
     }
 }

@@ -24,10 +24,9 @@ pub async fn serve_webhook<D: ChannelDefinition>() -> ExitCode {
         Ok((config, opened))
     };
     run(read, async |(config, (webhook, platform)), process| {
-        let (ingress, deliverer) = config.ingress(platform, &process);
-        let Process { reporter, clock, .. } = process;
-        let router = webhook::router(Receiver { webhook, ingress, deliverer, clock, must_confirm: true });
-        gateway::serve(reporter.of_router(router)).await
+        let ingress = config.ingress(platform, &process);
+        let router = webhook::router(Receiver { webhook, ingress, must_confirm: true });
+        gateway::serve(process.reporter.of_router(router)).await
     })
     .await
 }
@@ -46,10 +45,9 @@ impl ChannelConfig {
         Ok(Self { channels: channel_settings(env)?, ingress })
     }
 
-    /// Creates the ingress of the events of `platform`, and the deliverer of the confirmations of commands, which it sends.
-    pub fn ingress(self, platform: impl Platform + 'static, process: &Process) -> (Ingress, Deliverer) {
+    /// Creates the ingress of the events of `platform`, which sends the confirmations of commands.
+    pub fn ingress(self, platform: impl Platform + 'static, process: &Process) -> Ingress {
         let platform: Arc<dyn Platform> = Arc::new(platform);
-        let deliverer = Deliverer::new([platform], None);
-        (process.ingress(self.ingress).with_platforms(deliverer.clone()), deliverer)
+        process.ingress(self.ingress).with_deliverer(Deliverer::new([platform], None))
     }
 }

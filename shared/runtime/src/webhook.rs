@@ -33,7 +33,7 @@ async fn webhook<W: Webhook>(
     let refused = |Unverified| Problem::unauthorized(W::ABOUT.unverified);
     let webhook = &receiver.webhook;
     let limit = webhook.body_limit(&headers).map_err(refused)?;
-    let body = match bodies.read(body, limit, &receiver.clock).await {
+    let body = match bodies.read(body, limit, receiver.clock()).await {
         Ok(body) => body,
         Err(BodyError::TooLarge) if limit < MAX_BODY_BYTES => {
             tracing::warn!(

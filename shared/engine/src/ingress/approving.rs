@@ -408,11 +408,8 @@ impl Ingress {
     }
 
     async fn is_administrator(&self, by: &Draft) -> bool {
-        match &self.platforms {
-            // The chat of the request: a card may have been forwarded to another one.
-            Some(platforms) => platforms.is_administrator(by.channel, by.chat.chat_id(), &by.user_id).await,
-            None => false,
-        }
+        // The chat of the request: a card may have been forwarded to another one.
+        self.deliverer.is_administrator(by.channel, by.chat.chat_id(), &by.user_id).await
     }
 }
 
