@@ -146,7 +146,7 @@ impl LocalQueue {
             let mut run = JoinSet::new();
             run.spawn({
                 let (agent, chat) = (agent.clone(), chat.clone());
-                async move { agent.run_all(&chat, &named).await }.in_current_span()
+                async move { agent.run(&chat, &named).await }.in_current_span()
             });
             let Some(run) = run.join_next().await else { return };
             // A chat that waits for a retry does not block others.

@@ -301,7 +301,7 @@ async fn each_round_of_calls_costs_one_query() {
         }
         let history = world.another_process();
         history.meter().take();
-        world.agent_of(&history).run(&world.chat, Some(&asked)).await.unwrap();
+        world.agent_of(&history).run(&world.chat, &[asked]).await.unwrap();
         history.meter().take()
     };
     let (none, one, three) = (cost(0).await, cost(1).await, cost(3).await);

@@ -39,7 +39,7 @@ impl Bench {
 
     async fn turn(&self, asked: &Draft) -> Consumed {
         self.history.meter().take();
-        self.agent.run(&asked.chat, Some(&asked.key())).await.unwrap();
+        self.agent.run(&asked.chat, &[asked.key()]).await.unwrap();
         self.history.meter().take()
     }
 }

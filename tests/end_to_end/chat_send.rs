@@ -195,7 +195,7 @@ async fn if_several_people_have_asked_nothing_is_sent_to_one() {
         world.append(&draft).await;
     }
     will_send(world.model(), "direct", "Psst.");
-    world.agent().run(&team, None).await.unwrap();
+    world.agent().run(&team, &[]).await.unwrap();
     let records = world.another_process().range(&team, None).await.unwrap();
     let said = json!(records.last().unwrap().listed()).to_string();
     assert!(said.contains("several people have asked"), "{said}");
@@ -247,8 +247,8 @@ async fn a_text_is_sent_once_wherever_the_turn_is_cut_off() {
         let agent = world.agent_of(&history);
         // Those that the queue has, and one for anything else that comes there.
         let queued = world.queue.take().into_iter().filter(|turn| turn.chat == team);
-        for from in queued.map(|turn| Some(turn.from)).chain([None]) {
-            agent.run(&team, from.as_ref()).await.unwrap();
+        for named in queued.map(|turn| vec![turn.from]).chain([Vec::new()]) {
+            agent.run(&team, &named).await.unwrap();
         }
         let result = json!(world.records().await.iter().map(Record::listed).collect::<Vec<_>>()).to_string();
         let (is_sent, is_known) = (result.contains("\"sent\":true"), !result.contains("it is not known"));

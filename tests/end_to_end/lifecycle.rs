@@ -476,10 +476,10 @@ async fn a_turn_of_a_burst_that_was_answered_reads_no_context() {
         bases.push(world.append(&said).await.base);
     }
     world.history.meter().take();
-    agent.run(&world.chat, Some(&bases[290])).await.unwrap();
+    agent.run(&world.chat, from_ref(&bases[290])).await.unwrap();
     let whole = world.history.meter().take();
     for base in &bases[291..] {
-        agent.run(&world.chat, Some(base)).await.unwrap();
+        agent.run(&world.chat, from_ref(base)).await.unwrap();
         let cost = world.history.meter().take();
         assert!(cost.read_units < whole.read_units / 5.0, "{cost:?} beside {whole:?}");
         assert_eq!((cost.write_units, cost.calls), (2.0, 3), "{cost:?}");

@@ -110,7 +110,7 @@ async fn linked() -> World {
 /// Runs the turns of both chats until nothing is left to do.
 async fn settle(world: &World) {
     for identity in ["ada", "bo"] {
-        world.agent().run(&direct(identity), None).await.map_err(|undone| undone.error).unwrap();
+        world.agent().run(&direct(identity), &[]).await.map_err(|undone| undone.error).unwrap();
     }
 }
 
@@ -192,7 +192,7 @@ async fn a_separation_is_whole_wherever_its_process_dies() {
 #[tokio::test]
 async fn the_run_after_a_link_may_die_anywhere() {
     dies_anywhere(linked().await, async |world, history| {
-        let ran = world.agent_of(history).run(&direct("ada"), None).await.is_ok();
+        let ran = world.agent_of(history).run(&direct("ada"), &[]).await.is_ok();
         // Another run waits until the lease is over.
         world.advance(600);
         ran

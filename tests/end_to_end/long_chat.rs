@@ -62,7 +62,7 @@ impl Chat {
             let draft = self.next_message((self.said + 1).is_multiple_of(ASKS));
             self.world.append(&draft).await;
             if draft.asks {
-                Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
+                Box::pin(self.agent.run(&draft.chat, &[draft.key()])).await.unwrap();
             }
         }
     }
@@ -168,7 +168,7 @@ impl Chat {
         let draft = self.next_message(true);
         self.world.append(&draft).await;
         self.take();
-        Box::pin(self.agent.run(&draft.chat, Some(&draft.key()))).await.unwrap();
+        Box::pin(self.agent.run(&draft.chat, &[draft.key()])).await.unwrap();
         self.take()
     }
 

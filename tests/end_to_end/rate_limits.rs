@@ -72,7 +72,8 @@ impl Bench {
         chat: &ChatKey,
         from: &SortKey,
     ) -> Result<(), TurnError> {
-        let done = passing(&self.world.clock, step, Box::pin(agent.run(chat, Some(from)))).await;
+        let run = Box::pin(agent.run(chat, std::slice::from_ref(from)));
+        let done = passing(&self.world.clock, step, run).await;
         done.map_err(|undone| undone.error)
     }
 
@@ -114,7 +115,7 @@ async fn a_rate_limit_costs_no_units() {
     let (chat, agent) = (ChatKey::telegram(42, None), bench.agent(1));
     let from = bench.world.ask(1, 0, "hello").await;
     agent.history.meter().take();
-    agent.run(&chat, Some(&from)).await.unwrap();
+    agent.run(&chat, &[from]).await.unwrap();
     let cost = agent.history.meter().take();
     assert_eq!((cost.write_units, cost.calls), (4.0, 5), "{cost:?}");
     let paced = bench.world.history.head(&chat).await.unwrap().paced;
@@ -156,7 +157,7 @@ async fn messages_sent_by_a_dead_run_count_for_the_next_one_s_rate_limit() {
     let agent = bench.agent(2);
     let dies = {
         let (agent, chat, from) = (agent.clone(), chat.clone(), from.clone());
-        async move { agent.run(&chat, Some(&from)).await }
+        async move { agent.run(&chat, &[from]).await }
     };
     let noted = wait_until("two pieces are noted", async || {
         bench.world.history.head(&chat).await.unwrap().turn.is_some_and(|turn| turn.sent == 2)
@@ -188,7 +189,7 @@ async fn a_chat_of_lark_is_sent_five_in_a_second() {
     let from = bench.world.append(&draft).await.base;
     let started = bench.world.clock.now();
     let agent = bench.agent(1);
-    let run = agent.run(&chat, Some(&from));
+    let run = agent.run(&chat, std::slice::from_ref(&from));
     passing(&bench.world.clock, Duration::from_millis(50), Box::pin(run)).await.unwrap();
     let sent = bench.lark.sent().len();
     assert!(sent >= 7 && !bench.lark.codes("send").contains(&230_020), "{sent}");

@@ -63,7 +63,7 @@ impl Life {
         self.world.ingress().receive(&draft).await.unwrap();
         let before = self.world.model().count();
         for turn in self.world.queue.take() {
-            Box::pin(self.agent.run(&turn.chat, Some(&turn.from))).await.unwrap();
+            Box::pin(self.agent.run(&turn.chat, &[turn.from])).await.unwrap();
         }
         self.note_what_is_stored().await;
         let mut requests = self.world.model().requests().split_off(before);

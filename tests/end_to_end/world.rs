@@ -280,7 +280,7 @@ impl World {
     /// Starts a run of `agent` beside the test.
     pub(crate) fn start(&self, agent: Agent, from: &SortKey) -> JoinHandle<Result<(), TurnError>> {
         let (chat, from) = (self.chat.clone(), from.clone());
-        tokio::spawn(async move { agent.run(&chat, Some(&from)).await.map_err(|undone| undone.error) })
+        tokio::spawn(async move { agent.run(&chat, &[from]).await.map_err(|undone| undone.error) })
     }
 
     /// Starts a run of another process beside the test.

@@ -38,14 +38,9 @@ const ASK_TITLE_AGAIN: Duration = Duration::from_hours(24);
 const ASK_TITLE_WITHIN: Duration = Duration::from_secs(5);
 
 impl Agent {
-    /// Answers the unanswered messages of `chat`; `from` is the message that a turn of the queue names.
-    /// If it fails, the turn is not done; the queue tries it again after [`Undone::retry_after`].
-    pub async fn run(&self, chat: &ChatKey, from: Option<&SortKey>) -> Result<(), Undone> {
-        self.run_all(chat, from.map(std::slice::from_ref).unwrap_or_default()).await
-    }
-
-    /// Does the same as [`Agent::run`] for several turns of the queue; `named` are the messages that they name.
-    pub async fn run_all(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
+    /// Answers the unanswered messages of `chat`; `named` are the messages that its turns of the queue name.
+    /// If it fails, the turns are not done; the queue tries them again after [`Undone::retry_after`].
+    pub async fn run(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
         let mut attempt = Attempt::FIRST;
         let ended = run_turns(self, chat, named, &mut attempt).await;
         if ended.as_ref().is_err_and(|error| !error.continues_elsewhere()) {
@@ -54,11 +49,11 @@ impl Agent {
         ended.map_err(|error| Undone { error, attempt })
     }
 
-    /// Does the same as [`Agent::run_all`] in an environment that outlives an invocation, or is frozen between two: no run outlives
+    /// Does the same as [`Agent::run`] in an environment that outlives an invocation, or is frozen between two: no run outlives
     /// its lease.
     pub async fn run_within_lease(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
         tokio::select! {
-            done = self.run_all(chat, named) => done,
+            done = self.run(chat, named) => done,
             () = self.clock.sleep(self.lease) => Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST }),
         }
     }

@@ -180,7 +180,7 @@ impl<'a> Bench<'a> {
             return Vec::new();
         };
         self.apply(Action::Deliver(0));
-        let ended = self.agent(&log).run(&self.chat, Some(&base(from.into()))).await;
+        let ended = self.agent(&log).run(&self.chat, &[base(from.into())]).await;
         let seen = log.seen();
         for next in &seen {
             self.walk_to_what_is_seen();

@@ -66,7 +66,7 @@ impl World {
         let agent = self.agent_of(&history);
         loop {
             let Some(turn) = self.queue.0.lock().unwrap().front().cloned() else { return Some(()) };
-            agent.run(&turn.chat, Some(&turn.from)).await.ok()?;
+            agent.run(&turn.chat, &[turn.from]).await.ok()?;
             self.queue.0.lock().unwrap().pop_front();
         }
     }
