@@ -41,7 +41,7 @@ use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
 use annals_io::metrics::{Metric, Metrics};
-use annals_store::history::{Appended, Cursor, History, HistoryError, Outcome, Position, Reply};
+use annals_store::history::{Appended, Cursor, History, HistoryError, Outcome, Position};
 use annals_store::memory::{Memory, MemoryError};
 use annals_store::people::People;
 use annals_store::queue::{QueueError, Turn, TurnQueue};
@@ -108,8 +108,10 @@ pub struct Confirmation {
     pub is_stop: bool,
     /// The command, whose channel and chat it is sent to.
     pub to: Record,
-    pub key: SortKey,
-    reply: Reply,
+    /// The base of the command, after which it is recorded.
+    base: SortKey,
+    /// The record's message.
+    message: UiMessage,
 }
 
 impl Ingress {
@@ -328,22 +330,8 @@ impl Ingress {
         let confirmation = text.map(|answered| Confirmation {
             // Addressed like a message: no platform knows the id of a boundary.
             to: self.history.record_of(draft, draft.key(), 0),
-            key: appended.base.notice(),
-            reply: Reply {
-                is_notice: true,
-                channel: draft.channel,
-                chat_id: draft.chat_id.clone(),
-                agent_id: self.config.agents.of_draft(draft).to_owned(),
-                message: answered.message(),
-                follows: appended.base.clone(),
-                follows_id: draft.message_id.clone(),
-                asked_at: None,
-                covers: Vec::new(),
-                revision: 0,
-                covered_until: Vec::new(),
-                trace: None,
-                counts: Vec::new(),
-            },
+            base: appended.base.clone(),
+            message: answered.message(),
             is_stop: answered.notice == Some(Notice::Stopped),
             text: answered.text,
         });
@@ -360,7 +348,7 @@ impl Ingress {
     ) -> Result<(), IngressError> {
         let reply = OutgoingReply {
             to: &confirmation.to,
-            key: &confirmation.key,
+            key: &confirmation.base.notice(),
             text: &confirmation.text,
             question: "",
             ts: self.history.clock().now(),
@@ -386,8 +374,9 @@ impl Ingress {
     /// Records that the confirmation was sent. Called after sending, so that a crash in between sends it twice rather
     /// than never.
     pub async fn confirmed(&self, draft: &Draft, confirmation: Confirmation) -> Result<(), IngressError> {
-        self.history.append_reply(&draft.chat, confirmation.reply).await?;
-        Ok(())
+        let Confirmation { base, message, .. } = confirmation;
+        let agent_id = self.config.agents.of_draft(draft);
+        Ok(self.history.append_confirmation(draft, &base, agent_id, message).await?)
     }
 
     /// Carries out a command whose record is appended, and returns the confirmation. Can be repeated safely.

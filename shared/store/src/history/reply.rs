@@ -19,7 +19,7 @@ use super::{History, HistoryError, later_expiry};
 /// A reply of the agent that is to be appended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reply {
-    /// True for a confirmation or a failure, false for an answer.
+    /// True for a notice, such as a failure; false for an answer.
     pub is_notice: bool,
     /// The channel that it is delivered through.
     pub channel: Channel,
@@ -34,7 +34,7 @@ pub struct Reply {
     /// Time at which that message was appended, if known. If that was a short while ago, the chat is registered for the
     /// compactor.
     pub asked_at: Option<Timestamp>,
-    /// The bases of the messages it answers.
+    /// The bases of the messages it answers; at least one.
     pub covers: Vec<SortKey>,
     /// The number of the form of the message that it answers: above 0 if that was appended again.
     pub revision: u32,
@@ -63,9 +63,8 @@ impl From<(Record, bool)> for ReplyAppended {
 impl History {
     /// Appends a reply directly after the newest message that it covers. One place takes one reply.
     pub async fn append_reply(&self, chat: &ChatKey, reply: Reply) -> Result<ReplyAppended, HistoryError> {
-        // A record that covers messages has the one key of their reply, also a failure notice, so that two runs with
-        // different results use the same key.
-        let key = if reply.covers.is_empty() { reply.follows.notice() } else { reply.follows.reply() };
+        // Also that of a failure notice, so that two runs with different results use the same key.
+        let key = reply.follows.reply();
         let what = if reply.is_notice { "notice" } else { "reply" };
         let message_id = reply.follows_id.derived(what);
         let Reply { revision, covers, trace, counts, .. } = reply;
@@ -78,16 +77,28 @@ impl History {
             expires_at: reply.covered_until.into_iter().fold(own.expires_at, later_expiry),
             ..own
         };
-        let written = if record.covers().is_empty() {
-            // It confirms a command, and is not stored if the command was forgotten meanwhile.
-            Box::pin(self.put_anchored(&record, Anchor::at(reply.follows.as_str()))).await?.into()
-        } else {
-            // The message's own entry comes due D/2 after it or later; see `due`.
-            let is_registered =
-                reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
-            self.put_beside(&record, is_registered, &counts).await?
-        };
+        // The message's own entry comes due D/2 after it or later; see `due`.
+        let is_registered =
+            reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
+        let written = self.put_beside(&record, is_registered, &counts).await?;
         Ok(self.stored(record, written).await?.into())
+    }
+
+    /// Appends the confirmation `message` of the command of `draft`, whose record is at `base`, unless there is one. Stores nothing
+    /// if the command was forgotten meanwhile.
+    pub async fn append_confirmation(
+        &self,
+        draft: &Draft,
+        base: &SortKey,
+        agent_id: &str,
+        message: UiMessage,
+    ) -> Result<(), HistoryError> {
+        let what = (Details::Notice(Answer::default()), draft.channel);
+        let message_id = draft.message_id.derived("notice");
+        let own = self.agents_record(&draft.chat, base.notice(), message_id, what, message);
+        let record = Record { chat_id: draft.chat_id.clone(), user_id: agent_id.to_owned(), ..own };
+        Box::pin(self.put_anchored(&record, Anchor::at(base.as_str()))).await?;
+        Ok(())
     }
 
     /// Appends the `number`th later form of `reply`, from 1: its continuation after an approval, with the steps of the turn
