@@ -13,7 +13,7 @@ use ring::digest::{SHA256, digest};
 
 use super::append::Outcome;
 use super::counters::Addition;
-use super::table::Anchor;
+use super::table::{Anchor, Anchored};
 use super::{History, HistoryError, later_expiry};
 
 /// A reply of the agent that is to be appended.
@@ -168,9 +168,11 @@ impl History {
         set(&mut record.message.metadata);
         record.message_id = message_id;
         record.message.id = record.message_id.to_string();
-        let written = self.put_anchored(&record, Anchor::at(reply.key.as_str())).await?.into();
-        let (record, is_new) = self.stored(record, written).await?;
-        Ok((if is_new { Outcome::Stored } else { Outcome::Duplicate }, record))
+        match self.put_anchored(&record, Anchor::at(reply.key.as_str())).await? {
+            // A reply that has left the table meanwhile waits for no answer: nothing is stored, and nothing is missing.
+            Anchored::Done | Anchored::Gone => Ok((Outcome::Stored, record)),
+            Anchored::Taken(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
+        }
     }
 
     /// Appends a summary after the last message or reply that it counts; one place takes one summary. `beside` is that

@@ -55,16 +55,6 @@ pub(crate) enum Anchored {
     Gone,
 }
 
-/// A write beside an anchor that is gone counts as done: nobody needs it.
-impl From<Anchored> for Written {
-    fn from(anchored: Anchored) -> Self {
-        match anchored {
-            Anchored::Done | Anchored::Gone => Self::Done(Item::new()),
-            Anchored::Taken(existing) => Self::Refused(existing),
-        }
-    }
-}
-
 impl Table {
     /// Puts `item` unless its key is taken, and only while the item of `anchor` exists in the same partition. Costs 4
     /// write units for items under 1 KB. The SDK's idempotency token makes a repeat safe.
