@@ -6,7 +6,7 @@ import { Composer } from './composer';
 import { Details } from './details';
 import { Export } from './export';
 import { useHistory } from './history';
-import { isPlatform, isRoom, nameOf, platformOf } from './names';
+import { isPlatform, isRoom, nameOf, platformOf, textOf } from './names';
 import { PACE, usePoll } from './poll';
 import { say, useRoom } from './room';
 import { Rename } from './rename';
@@ -75,11 +75,11 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const inRoom = isRoom(chat);
   const unlisted = useUnlisted(chat, history.messages);
   const messages = useMemo(() => [...history.messages, ...unlisted.map(asMessage)], [history.messages, unlisted]);
-  const act = async (what: () => Promise<unknown>, done: string, then: () => unknown = refresh) => {
+  const act = async (what: () => Promise<unknown>, done?: string, then: () => unknown = refresh) => {
     setProblem(null);
     try {
       await what();
-      tell(done);
+      if (done !== undefined) tell(done);
       await then();
     } catch (error) {
       setProblem(Problem.from(error));
@@ -114,7 +114,12 @@ export function Chat({ route, fromList, onChanged }: Props) {
     if (inRoom) room.answer(id, approved, speaker);
     else {
       const command = `${approved ? '/approve' : '/deny'} ${id.slice(0, 12)}`;
-      void act(() => api.send('POST', ofChat(chat, 'messages'), { userId: speaker, text: command }), approved ? texts.approved : texts.denied);
+      void act(async () => {
+        const response = await api.send('POST', `${ofChat(chat, 'messages')}?wait=5`, { userId: speaker, text: command });
+        // The request succeeds also if the bot refuses the answer.
+        const { reply }: { reply?: Message } = await response.json();
+        tell(reply ? textOf(reply) : texts.sent);
+      });
     }
   };
   const edit = useStable(async ({ parts, metadata }: Message, text: string) => {

@@ -200,6 +200,14 @@ test('a call that waits is approved, and one is denied', async () => {
     await answered(page, 'refund of A1 done');
     assert.equal(refunds.length, 2);
   });
+  // Of somebody else's request the bot refuses that, and the console says so.
+  const theirs = 'telegram:chat:43';
+  await app.telegram(private_(43, 1, 'refund A1', 'Cleo'));
+  await at(app.url(theirs), async page => {
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await page.locator('.toast').getByText('Only the person who asked, or an administrator, can answer this.').waitFor();
+    assert.equal(refunds.length, 2);
+  });
 });
 
 test('a request shows what nobody can see', async () => {

@@ -203,7 +203,6 @@ export const en = {
   forgetDoes: 'Forget everything',
   forgotten: 'The chat is forgotten',
   approved: 'Approved',
-  denied: 'Denied',
   stopped: 'Stopped',
   export: 'Export…',
   exportTitle: 'Export this chat',

@@ -186,7 +186,6 @@ export const zh: Texts = {
   forgetDoes: '全部忘记',
   forgotten: '聊天已被忘记',
   approved: '已批准',
-  denied: '已拒绝',
   stopped: '已停止',
   export: '导出…',
   exportTitle: '导出这个聊天',
