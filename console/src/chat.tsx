@@ -152,6 +152,8 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
   const waits = isBusy || takeover !== null ? null : listed?.pendingTurn;
   const writesAsBot = takeover?.by === key.name;
+  // A text is for the bot or for the person, and stays so when the chat is taken over or handed back. No ChatKey has a line feed.
+  const draftName = writesAsBot ? `${chat}\nas the bot` : chat;
   const handBack = () => void act(() => api.send('DELETE', ofChat(chat, 'takeover')), texts.botAgain);
   const trouble = problem ?? room.problem ?? history.problem ?? state.problem;
 
@@ -261,7 +263,8 @@ export function Chat({ route, fromList, onChanged }: Props) {
         </ActionsContext>
         {trouble && <Trouble problem={trouble} />}
         <Composer
-          chat={chat}
+          key={draftName}
+          draftName={draftName}
           speaker={writesAsBot ? key.name : speaker}
           isBot={writesAsBot}
           label={writesAsBot ? texts.messageAsBot(name.title) : texts.messageTo(name.title)}

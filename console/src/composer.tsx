@@ -8,8 +8,8 @@ import { draft, keepDraft } from './unsent';
 import { Button, Icon } from './widgets';
 
 interface Props {
-  /** The chat whose draft it keeps. */
-  chat: string;
+  /** Name of the draft that it keeps. */
+  draftName: string;
   /** The default user id. */
   speaker: string;
   /** True if the message is sent as the bot, by the speaker. */
@@ -22,18 +22,18 @@ interface Props {
   onStop?: (() => void) | undefined;
 }
 
-export function Composer({ chat, speaker, isBot = false, label, note, onSend, onStop }: Props) {
-  const [text, setText] = useState(() => draft(chat).text);
-  const [files, setFiles] = useState<FilePart[]>(() => draft(chat).files);
+export function Composer({ draftName, speaker, isBot = false, label, note, onSend, onStop }: Props) {
+  const [text, setText] = useState(() => draft(draftName).text);
+  const [files, setFiles] = useState<FilePart[]>(() => draft(draftName).files);
   const [refused, setRefused] = useState<string[]>([]);
   const [own, setOwn] = useState<string | null>(null);
   const chooser = useRef<HTMLInputElement>(null);
-  const userId = (isBot ? null : own) ?? speaker;
+  const userId = own ?? speaker;
   const canSend = (text.trim() !== '' || files.length > 0) && userId !== '';
   const write = (text: string, files: FilePart[]) => {
     setText(text);
     setFiles(files);
-    keepDraft(chat, { text, files });
+    keepDraft(draftName, { text, files });
   };
   const add = async (chosen: Iterable<File>) => {
     const [taken, reasons] = [[...files], [] as string[]];

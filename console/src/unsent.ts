@@ -75,23 +75,23 @@ function subscribe(changed: () => void): () => void {
   return () => listeners.delete(changed);
 }
 
-/** What is written in the box of a chat, and attached to it. */
+/** What is written in a box, and attached to it. */
 export interface Draft { text: string; files: FilePart[] }
 
-/** Files as they were kept last, by chat. */
+/** Files as they were kept last, by the draft's name. */
 const kept = new Map<string, FilePart[]>();
 
-export function draft(chat: string): Draft {
-  const files = sessionStorage.getItem(FILES + chat);
-  return { text: sessionStorage.getItem(DRAFT + chat) ?? '', files: files === null ? [] : JSON.parse(files) };
+export function draft(name: string): Draft {
+  const files = sessionStorage.getItem(FILES + name);
+  return { text: sessionStorage.getItem(DRAFT + name) ?? '', files: files === null ? [] : JSON.parse(files) };
 }
 
-export function keepDraft(chat: string, { text, files }: Draft): void {
-  put(DRAFT + chat, text === '' ? null : text);
+export function keepDraft(name: string, { text, files }: Draft): void {
+  put(DRAFT + name, text === '' ? null : text);
   // Files may be large, and do not change with each letter.
-  if (kept.get(chat) === files) return;
-  kept.set(chat, files);
-  put(FILES + chat, files.length === 0 ? null : JSON.stringify(files));
+  if (kept.get(name) === files) return;
+  kept.set(name, files);
+  put(FILES + name, files.length === 0 ? null : JSON.stringify(files));
 }
 
 /** Forgets all drafts and unsent messages: somebody else may sign in. */

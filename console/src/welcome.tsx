@@ -26,7 +26,7 @@ export function Welcome({ isEmpty, onStart }: Props) {
       <div className="scrolls">
         <h1>{isEmpty ? texts.nothingYet : texts.choose}</h1>
         <p>{isEmpty ? texts.nothingYetWhy : texts.chooseWhy}</p>
-        {key.admin && <Composer chat="" speaker={key.name} label={texts.sayToBot} onSend={onStart} />}
+        {key.admin && <Composer draftName="" speaker={key.name} label={texts.sayToBot} onSend={onStart} />}
         <OpenById />
         {key.admin && <Strangers />}
         <h2>{texts.byTheApi}</h2>

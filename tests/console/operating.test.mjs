@@ -96,6 +96,22 @@ test('in Chinese, an operator takes a chat over, writes as the bot, and hands it
   }, { locale: 'zh-CN' });
 });
 
+test('what is typed for the person is not sent to the bot when the chat is handed back elsewhere', async () => {
+  const takeover = `/v1/chats/${encodeURIComponent(CHAT)}/takeover`;
+  await app.call('PUT', takeover, { operator: 'ops' });
+  await at(async page => {
+    const asBot = page.getByLabel('Write to Mei as the bot');
+    await asBot.fill('It leaves');
+    await app.call('DELETE', takeover);
+    const toBot = page.getByRole('textbox', { name: 'Message Mei' });
+    assert.equal(await toBot.inputValue(), '');
+    await app.call('PUT', takeover, { operator: 'ops' });
+    assert.equal(await asBot.inputValue(), 'It leaves');
+    await app.call('DELETE', takeover);
+    await toBot.waitFor();
+  });
+});
+
 /** The rows of the table, each as its cells, and the last one with the totals. */
 const numbers = page => page.locator('.numbers tbody tr, .numbers tfoot tr').evaluateAll(rows => rows.map(({ cells }) => [...cells].map(cell => cell.innerText)));
 
