@@ -168,9 +168,17 @@ export class Api {
     return (await this.send('GET', path, undefined, signal)).json();
   }
 
-  /** Fetches JSON lines. */
-  async lines<T>(path: string, signal?: AbortSignal): Promise<T[]> {
-    const text = await (await this.send('GET', path, undefined, signal)).text();
+  /** Fetches JSON lines, as they are. Fails if the answer breaks off: a stack ends it then with a problem as its last line. */
+  async rawLines(path: string): Promise<Blob> {
+    const lines = await (await this.send('GET', path, undefined, undefined, 'application/x-ndjson')).blob();
+    const last = (await lines.slice(-1000).text()).trimEnd().split('\n').at(-1);
+    if (last?.startsWith('{"type":"urn:annals:problem:')) throw new Problem(500, texts.brokeOff, texts.tryLater);
+    return lines;
+  }
+
+  /** Fetches JSON lines. Fails as `rawLines` does. */
+  async lines<T>(path: string): Promise<T[]> {
+    const text = await (await this.rawLines(path)).text();
     return text.split('\n').filter(Boolean).map(line => JSON.parse(line));
   }
 }

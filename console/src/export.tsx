@@ -8,8 +8,6 @@ import { useSession } from './session';
 import { texts } from './text';
 import { Button, Loading, Trouble } from './widgets';
 
-const NDJSON = 'application/x-ndjson';
-
 export function Export({ chat, title }: { chat: string; title: string }) {
   const { api, tell } = useSession();
   const [isLoading, setLoading] = useState(false);
@@ -18,8 +16,7 @@ export function Export({ chat, title }: { chat: string; title: string }) {
     setLoading(true);
     setProblem(null);
     try {
-      const response = await api.send('GET', ofChat(chat, 'messages'), undefined, undefined, NDJSON);
-      const lines = await response.blob();
+      const lines = await api.rawLines(ofChat(chat, 'messages'));
       download(`${title}.${ending}`, ending === 'jsonl' ? lines : new Blob([markdownOf(chat, title, await lines.text())], { type: 'text/markdown' }));
       tell(texts.exported);
       close();

@@ -193,6 +193,11 @@ test('a chat is exported as JSONL and as Markdown', async () => {
     await page.getByRole('button', { name: 'Export…' }).click();
     await page.getByRole('button', { name: 'Markdown' }).click();
     await page.getByRole('dialog').getByText('The history cannot be read').waitFor();
+    // So a stack ends an answer whose rest cannot be read.
+    const brokenOff = `${lines}{"type":"urn:annals:problem:broken-off","title":"The answer breaks off here","status":500}\n`;
+    await page.route('**/messages', route => route.fulfill({ contentType: 'application/x-ndjson', body: brokenOff }));
+    await page.getByRole('button', { name: 'JSONL' }).click();
+    await page.getByRole('dialog').getByText('The answer broke off').waitFor();
   });
 });
 
