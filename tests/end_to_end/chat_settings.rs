@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_store::history::HistoryError;
 use annals_test_support::model_api::lines_said;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp, chat_path};
 use crate::memory::call;
 use crate::updates::{group, private};
+use crate::world::World;
 
 pub(crate) async fn change(app: &TestApp, chat: &str, body: Value) -> Answer {
     call(app, Method::PATCH, &chat_path(chat, "settings"), OPS_KEY, Some(body)).await
@@ -152,4 +154,23 @@ async fn settings_are_an_admins_and_go_with_their_chat() {
     app.forget(chat, OPS_KEY).await;
     assert_eq!(settings(&app, chat).await, unset(chat));
     app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_of_a_chat_that_changes_at_each_try_are_refused_with_that_reason() {
+    let world = World::new().await;
+    world.hear(0, "hello", true).await;
+    let (runtime, tries) = (tokio::runtime::Handle::current(), std::cell::Cell::new(0));
+    let changed = world.history.change_settings(&world.chat, |settings| {
+        settings.model = Some("openai:mine".into());
+        // Another admin is faster each time.
+        tries.set(tries.get() + 1);
+        let (other, prompt) = (world.another_process(), tries.get().to_string());
+        let faster = other.change_settings(&world.chat, |settings| settings.prompt = Some(prompt.clone()));
+        let known = tokio::task::block_in_place(|| runtime.block_on(faster));
+        assert!(known.unwrap().is_some());
+    });
+    let error = changed.await.unwrap_err();
+    assert!(matches!(error, HistoryError::ChatContended), "{error}");
+    assert_eq!(world.history.head(&world.chat).await.unwrap().settings.model, None);
 }

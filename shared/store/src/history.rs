@@ -237,6 +237,9 @@ pub enum HistoryError {
         "the lease on the chat is lost: another process, a /stop or a takeover has it now, and continues"
     )]
     LeaseLost,
+    /// The head of one chat changed between each read and write. Nothing was stored.
+    #[error("too many processes changed this chat at once: repeat the request")]
+    ChatContended,
     #[error("too many writers changed the message {key} of one chat at once; try again")]
     Contended { key: SortKey },
     /// Many writers changed the state of one link at once. What was stored before stays stored.

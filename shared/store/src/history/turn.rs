@@ -251,6 +251,7 @@ impl History {
 
     /// Writes the update that `make` makes of the head to the head of `chat`, and makes it again if the head has changed
     /// meanwhile. Returns false, and changes nothing, if it makes none or the chat has no messages. Two reads and one write.
+    /// Fails with [`HistoryError::ChatContended`] if the head changes at each try.
     pub(super) async fn update_known(
         &self,
         chat: &ChatKey,
@@ -272,7 +273,7 @@ impl History {
                 return Ok(true);
             }
         }
-        Err(HistoryError::LeaseLost)
+        Err(HistoryError::ChatContended)
     }
 
     /// Notes what the next run of `chat` tells its model of another chat. The same note twice is one. One write.
