@@ -295,9 +295,8 @@ impl Record {
         self.message.role
     }
 
-    /// Returns true if its date has come, after which TTL may delete it. Nothing is answered or continued because of it any more:
-    /// its reply, its later forms and what it led to expire no earlier than it, but TTL deletes expired items in any order, and may have
-    /// deleted them first.
+    /// Returns true if its date has come: nothing is answered or continued because of it any more. TTL deletes expired items
+    /// in any order, so its reply, its later forms and what it led to may be gone before it, though they expire no earlier.
     pub fn has_lapsed(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| Timestamp::from_secs(at) <= now)
     }

@@ -98,7 +98,8 @@ impl<'a> SessionView<'a> {
             .into_iter()
             .filter(|m| shows_earlier && is_in(&m.base) && !m.newest.is_recalled() && !m.is_replaced)
             .filter(|m| !is_counted(m.key()) || summary.is_some_and(|summary| m.has_gone_on_since(summary)))
-            // Else a message that a folded summary counts, which TTL deleted before it, would come back.
+            // A lapsed message before the end of the summary counts as summarised: TTL may have deleted the earlier
+            // summary that names it, and it must not come back.
             .filter(|m| Some(m.key()) > summary_ends || !m.first.has_lapsed(now))
             .collect();
         let (mut earlier, mut unanswered) = (earlier, unanswered);

@@ -13,12 +13,14 @@
 //!
 //! # Every chat is listed, and once
 //!
-//! A record that is put registers its chat, or its process has within R = D/2, by an entry that comes due no earlier than
-//! D/2 after the record. `settle`, `put_off` and `erase_of` remove entries, and set the place first; so does forgetting a
-//! chat. So from its first record on a chat has an entry, a place or both; and a chat without an entry has had no message
-//! since the visit that set its place, which is therefore still the time of its last message. A chat with entries may have
-//! an outdated place, too: so all entries are read for each page, and a place counts only if there is no entry. The price of
-//! writing nothing is to read the keys of the chats that were lively in the last D.
+//! From its first record on a chat has an entry, a place or both. Without an entry, its place is the time of its last message:
+//!
+//! - Each record is an entry, or its process has put one within R = D/2 before it, which comes due D/2 after it or later.
+//! - Entries are removed by `settle`, `put_off`, `erase_of` and the deletion of a chat alone, and each sets the place first.
+//!   So a chat without an entry has had no message since the visit that set its place.
+//!
+//! With an entry, its place may be outdated. So all entries are read for each page, and a place counts only if there is no
+//! entry. The price of writing nothing is to read the keys of the chats that were lively in the last D.
 //!
 //! If at most [`MOST_EXACT`] chats were lively, the time of the last message is read in each, and the whole list is in
 //! that order. If there were more, a page would take a request for each. Then a chat is at the last message that was
