@@ -173,7 +173,7 @@ impl Answer {
         CallError::RateLimited { platform: self.platform, retry_after }
     }
 
-    /// Returns the error for an error on the platform's side.
+    /// Returns the error for an error on the platform's side: see [`Outage::Server`].
     pub fn failed(&self, reason: impl Into<String>) -> CallError {
         let source = Outage::Server(reason.into());
         CallError::Unavailable { platform: self.platform, method: self.method, source }
@@ -302,7 +302,8 @@ fn connect() -> reqwest::Result<Client> {
 /// Cause of a call without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Outage {
-    /// An error on the platform's side.
+    /// An error on the platform's side, after which it has not taken the request: it is made again, even if a repeat would be a
+    /// second message. For an error after which it may have taken it, add a variant like [`Outage::Response`].
     #[error("{0}")]
     Server(String),
     /// No connection: nothing was sent.

@@ -55,7 +55,9 @@ pub trait Platform: Send + Sync {
     }
 
     /// Fetches the messages around `newest`, a message of a group, for which `is_new` returns true, the oldest first: for
-    /// platforms that send an app only the messages that mention it.
+    /// platforms that send an app only the messages that mention it. Each has the chat of `newest`, also the message that its
+    /// thread begins at. One that is delivered to this chat as an event and asks is left out: its event would be a duplicate.
+    /// So nothing is taken if every message of a group asks.
     async fn surroundings(&self, _newest: &Record, _is_new: &IsNew<'_>) -> Result<Vec<Draft>, CallError> {
         Ok(Vec::new())
     }

@@ -58,7 +58,8 @@ pub trait Webhook: Send + Sync + 'static {
         ready(Ok(draft))
     }
 
-    /// Returns how long the platform waits for the response to the call of `event`, and what it accepts after that.
+    /// Returns how long the platform waits for the response to a call, and what it accepts after that. `event` is the whole
+    /// call, also if it has a list of events.
     fn patience(&self, _event: &Value) -> Patience {
         Patience::Unlimited
     }

@@ -163,6 +163,7 @@ fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming<()>>, ReadEr
 }
 
 fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming<()>, ParseError> {
+    // Without a window, it could not be answered. A channel with groups keeps it, as one of the window's: see Lark's `draft`.
     let user_id = event.id("from").ok_or("the message has no sender")?;
     let id = event.id("id").and_then(|id| MessageId::new(id).ok()).ok_or("the message has no id")?;
     let text = if let Some(text) = event.text("text") {

@@ -11,6 +11,11 @@ use crate::sort_key::Timestamp;
 /// It is stored as an attribute of the message's record in the table, and nowhere else: it is in no [`UiMessage`], segment,
 /// export or log.
 ///
+/// It also means that the platform shows its sender that the bot is at work. So the agent answers the message alone
+/// (`coverage.rs`), sends a text for it after a `/stop` (`stop.rs`), and sends an operator's message by it (`task.rs`); and
+/// while it is valid, a platform's earlier refusal does not count (`deliver.rs`). A token that is only another way to send
+/// needs a flag that these four read.
+///
 /// [`UiMessage`]: crate::message::UiMessage
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplyToken {
