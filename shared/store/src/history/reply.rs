@@ -159,10 +159,18 @@ impl History {
     ) -> Result<(Outcome, Record), HistoryError> {
         let key = reply.key.approval(place);
         let message_id = reply.message_id.derived(&format!("approval-{place}"));
+        // Names every field, so that a new one does not compile until it is kept or left.
+        let said = Said {
+            revision: 0,
+            form_ts: None,
+            album: None,
+            asks: false,
+            reply_token: by.reply_token.clone(),
+        };
         let mut record = Record {
             chat: reply.chat.clone(),
             ts: reply.ts,
-            details: Details::Command(Said { reply_token: by.reply_token.clone(), ..Said::default() }),
+            details: Details::Command(said),
             ..self.record_of(by, key, 0)
         };
         set(&mut record.message.metadata);
