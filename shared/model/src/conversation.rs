@@ -48,7 +48,8 @@ pub(super) struct Conversation<'a> {
     pub(super) stable: Option<(usize, usize)>,
     /// True if this turn has made calls.
     has_called: bool,
-    /// Maximum tokens of the answer.
+    /// Maximum tokens of the answer: set for summaries and captures (128 to 8,000). For an API that counts thoughts in it, it is
+    /// raised, or no text comes.
     pub(super) max_tokens: Option<u32>,
     /// The use of the answer, by which requests are limited.
     pub(super) purpose: Purpose,
@@ -74,8 +75,11 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    /// A call, with the id that joins it to its result, in a form that all providers accept.
+    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`. An API that takes less gets a function of
+    /// the id, in call and result alike.
     Call(String, ToolCall),
+    /// The result of a call, with its id. An API that wants the name of the tool gets that of the earlier [`Block::Call`], and one
+    /// that wants an object the text in an object.
     Result {
         id: String,
         text: String,

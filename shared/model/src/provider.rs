@@ -6,11 +6,13 @@
 //!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold. A
 //!   step has all of its thoughts first, then its text, then its calls: an API that wants them in the order in which they came
 //!   needs a mark for each in `blocks`. What an API does by default and Annals does not want is switched off: storing
-//!   conversations, strict schemas. One that cuts a long request without an error must be told the window, which is not
-//!   among an [`Endpoint`]'s fields yet.
-//! - **Answer.** It always streams, in a form that [`Frames`](super::frames::Frames) knows by its media type; a third one is a
-//!   variant there, and its emulator answers with that media type. A frame adds to a [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must
-//!   go back with them, such as signatures), `usage`, and `finish`, from which on only that may follow. `is_over` ends the
+//!   conversations, strict schemas. A model's name in a path is escaped, as in `bedrock.rs`. One that cuts a long request
+//!   without an error must be told the window: that would be a field of `ModelSettings`, which `AgentConfig::from_env` sets,
+//!   where model and view meet, also for the fallback and `MODELS`, and then of [`Endpoint`].
+//! - **Answer.** It always streams, in a form that [`Frames`](super::frames::Frames) knows by its media type; a third one,
+//!   such as lines of JSON, is a variant there, and its emulator answers with that media type. A frame adds to a
+//!   [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must go back with them, such as signatures), `usage`,
+//!   and `finish`, after which only `usage` may follow: if the stream breaks off then, that is no error. `is_over` ends the
 //!   reading at once: it is set only at the stream's own end.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
@@ -18,6 +20,7 @@
 //!   by its `type`, then by its `code`.
 //! - **Thoughts.** Signed ones go back unchanged within their run, and to no other provider. They are not stored: a reply
 //!   that continues after an approval, or that the fallback takes over, has them as text or not at all.
+//! - **Time limits** are those of `hosted.rs`, the same for all.
 //!
 //! *Invariant:* nothing of a body is in an error or a log.
 
@@ -98,6 +101,6 @@ pub(super) struct Endpoint<'a> {
     pub(super) model: &'a str,
     /// True if the request says what the provider caches.
     pub(super) marks_cache: bool,
-    /// True if the endpoint accepts the optional part of a request, as far as is known.
+    /// True if the endpoint accepts the optional part of a request, as far as this process knows.
     pub(super) takes_option: bool,
 }
