@@ -10,11 +10,12 @@
 //!
 //! Of a run: a constant here, a field of [`Asking`], and a case in `failed` or `may_call`. Of a turn, which may take
 //! several runs: a counter in [`Trace`](annals_core::trace::Trace), which the head keeps between them without a further
-//! write, and a `may_…` beside the recorder's `may_request`. Of one HTTP request: `hosted.rs` of the models, whose
-//! `send` sends every request and asks `may_request` first (which keeps two thirds of the number for the answer). A
-//! refused one is `ModelError::RequestsSpent`: [`Asking::failed`] gives up with a notice, summaries and captures are
-//! skipped, a `/compact` gets a notice, and a join fails the attempt. A tool is called only if two requests are left. A
-//! count that holds over a run that dies would cost a write for each request.
+//! write, and a `may_…` beside the recorder's `may_request`, with the limit as a parameter of `Recorder::new`. A reason for the
+//! model is a field of its `Question`, counted in `tokens`, and said after the steps in `Conversation::of_question`. Of one
+//! HTTP request: `hosted.rs` of the models, whose `send` sends every request and asks `may_request` first (which keeps two
+//! thirds of the number for the answer). A refused one is `ModelError::RequestsSpent`: [`Asking::failed`] gives up with a
+//! notice, summaries and captures are skipped, a `/compact` gets a notice, and a join fails the attempt. A tool is called only
+//! if two requests are left. A count that holds over a run that dies would cost a write for each request.
 
 use std::time::Duration;
 
