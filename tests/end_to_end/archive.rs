@@ -135,6 +135,19 @@ async fn segments_are_bounded_by_records_and_bytes_and_a_run_by_segments() {
     assert_archived_once(&world, &world.chat, "bounded").await;
 }
 
+/// The compactor reads all of them for the segment's index.
+#[tokio::test]
+async fn a_segment_has_few_messages_that_are_too_large_for_the_table() {
+    let world = World::new().await;
+    for id in 0..12_u64 {
+        world.say(id, id.cast_signed(), &"long ".repeat(72 * 1024)).await;
+    }
+    assert_eq!(world.objects("bodies/").await.len(), 12);
+    let archived = world.archive_everything().await;
+    assert_eq!((archived.segments, archived.records, archived.finished), (2, 12, true));
+    assert_archived_once(&world, &world.chat, "large").await;
+}
+
 #[tokio::test]
 async fn messages_after_the_archived_ones_stay_and_are_reported() {
     let world = World::new().await;

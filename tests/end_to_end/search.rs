@@ -9,6 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path};
+use crate::faults::Faults;
 use crate::updates::{group, private};
 use crate::world::{EVERYTHING, World};
 
@@ -193,6 +194,23 @@ async fn a_search_reads_one_index_a_segment_and_no_segment() {
     let history = world.another_process();
     let unread = history.search(&world.chat, &Search::new("oars", 50)).await.unwrap_err();
     assert!(unread.to_string().contains("not in S3 any more"), "{unread}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn large_messages_are_left_out_after_the_time_of_a_search() {
+    let world = World::new().await;
+    for id in 1..=2_u64 {
+        world.say(id, id.cast_signed(), &"oars ".repeat(72 * 1024)).await;
+    }
+    // The head twice, a page, and the first message.
+    let (faults, stall) = Faults::stalling(4);
+    let (slow, chat) = (world.history_with(faults), world.chat.clone());
+    let search = tokio::spawn(async move { slow.search(&chat, &Search::new("oars", 9)).await.unwrap() });
+    stall.reached();
+    world.clock.advance(Duration::from_secs(9));
+    stall.go_on();
+    let found = search.await.unwrap();
+    assert_eq!((found.hits.len(), found.is_partial), (1, true));
 }
 
 /// A segment that an earlier version archived has no index, and one of another version is not used.

@@ -42,7 +42,8 @@ use batch::Batch;
 /// The most records of a segment.
 pub const MAX_SEGMENT_RECORDS: usize = 1000;
 
-/// The most JSON of a segment, in bytes, but for one record that is longer.
+/// The most JSON of a segment, in bytes, but for one record that is longer. A message in S3 counts as
+/// [`MAX_INLINE_BYTES`](super::MAX_INLINE_BYTES).
 pub const MAX_SEGMENT_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum time for which an import holds a chat to archive it. A run takes the chat over at once.
@@ -161,7 +162,7 @@ impl History {
                     break 'pages;
                 }
                 let line = segment::to_line(stored)?;
-                if !batch.fits(&line) || batch.is_far_from(record, self.retention.lifetime()) {
+                if !batch.fits(stored, &line) || batch.is_far_from(record, self.retention.lifetime()) {
                     let segment = self.store(lease, &mut longest, &mut batch).await?;
                     archived.meet(&segment, &mut batch, &mut met)?;
                     is_committed = true;
@@ -169,7 +170,7 @@ impl History {
                         continue;
                     }
                 }
-                batch.push(record, line);
+                batch.push(stored, line);
             }
             kept_to = page.last().map(|stored| stored.record().key.clone()).or(kept_to);
             let Some(last) = page.last().filter(|_| more) else { break };
@@ -295,8 +296,8 @@ impl History {
             let known = self.archived_among(chat, longest, &page).await?;
             for stored in page.iter().filter(|stored| !known.contains(&stored.record().key)) {
                 let line = segment::to_line(stored)?;
-                if batch.fits(&line) || stored.record().key == stretch.to {
-                    batch.push(stored.record(), line);
+                if batch.fits(stored, &line) || stored.record().key == stretch.to {
+                    batch.push(stored, line);
                 }
             }
             let Some(last) = page.last().filter(|_| more) else { break };

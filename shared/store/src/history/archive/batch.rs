@@ -7,6 +7,8 @@ use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::{MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS};
+use crate::history::bodies::MAX_INLINE_BYTES;
+use crate::history::item::Stored;
 use crate::history::segment;
 use crate::history::turn::Stretch;
 
@@ -36,14 +38,15 @@ impl Remaining {
 /// The lines of a segment that is being built.
 #[derive(Default)]
 pub(super) struct Batch {
-    pub(super) lines: Vec<(SortKey, Remaining, Vec<u8>)>,
+    /// The third is the size by which a record counts.
+    pub(super) lines: Vec<(SortKey, Remaining, usize, Vec<u8>)>,
     bytes: usize,
 }
 
 impl Batch {
-    pub(super) fn fits(&self, line: &[u8]) -> bool {
+    pub(super) fn fits(&self, stored: &Stored, line: &[u8]) -> bool {
         self.lines.is_empty()
-            || self.lines.len() < MAX_SEGMENT_RECORDS && self.bytes + line.len() <= MAX_SEGMENT_BYTES
+            || self.lines.len() < MAX_SEGMENT_RECORDS && self.bytes + size(stored, line) <= MAX_SEGMENT_BYTES
     }
 
     /// Returns true if `record` is further from the last one than the lifetime of a record. A late message and an edit
@@ -53,14 +56,15 @@ impl Batch {
         self.lines.last().is_some_and(|(last, ..)| record.key.ts().since(last.ts()) > lifetime)
     }
 
-    pub(super) fn push(&mut self, record: &Record, line: Vec<u8>) {
-        self.bytes += line.len();
-        self.lines.push((record.key.clone(), Remaining::of(record), line));
+    pub(super) fn push(&mut self, stored: &Stored, line: Vec<u8>) {
+        let (record, size) = (stored.record(), size(stored, &line));
+        self.bytes += size;
+        self.lines.push((record.key.clone(), Remaining::of(record), size, line));
     }
 
     pub(super) fn remove(&mut self, keys: &HashSet<&SortKey>) {
         self.lines.retain(|(key, ..)| !keys.contains(key));
-        self.bytes = self.lines.iter().map(|(.., line)| line.len()).sum();
+        self.bytes = self.lines.iter().map(|(_, _, size, _)| size).sum();
     }
 
     /// Returns the stretch from its first record to its last. It must not be empty.
@@ -74,6 +78,15 @@ impl Batch {
     }
 
     pub(super) fn remaining(&self) -> Option<Remaining> {
-        self.lines.iter().map(|(_, remaining, _)| *remaining).reduce(Remaining::and)
+        self.lines.iter().map(|(_, remaining, ..)| *remaining).reduce(Remaining::and)
+    }
+}
+
+/// Returns the size by which a record with this line counts. The body of a large message is read for the segment's index,
+/// and a thousand of them would take all of the compactor's memory.
+fn size(stored: &Stored, line: &[u8]) -> usize {
+    match stored {
+        Stored::Inline(_) => line.len(),
+        Stored::Body { .. } => line.len() + MAX_INLINE_BYTES,
     }
 }

@@ -63,7 +63,7 @@ impl History {
             let mut segments: Vec<_> = of_name.collect();
             segments.sort_by_key(|(info, _)| &info.from);
             parts.extend(segments.into_iter().filter_map(|(_, part)| part.clone()));
-            let (part, is_whole) = self.index_table(name, archived_to, &mut requests).await?;
+            let (part, is_whole) = self.index_table(name, archived_to, &mut requests, until).await?;
             is_partial |= !is_whole;
             parts.push(Arc::new(part));
         }
@@ -89,7 +89,7 @@ impl History {
         } else {
             // It was archived by an earlier version.
             let segment = self.segment_of(info).await?;
-            self.index_records(&info.chat, segment.records.clone(), true).await?
+            self.index_records(&info.chat, segment.records.clone(), true, None).await?.0
         };
         let part = Arc::new(part);
         self.indexes.keep(info, &part, part.size());
@@ -102,7 +102,7 @@ impl History {
         info: &SegmentInfo,
         records: Vec<Stored>,
     ) -> Result<(), HistoryError> {
-        let part = self.index_records(&info.chat, records, true).await?;
+        let (part, _) = self.index_records(&info.chat, records, true, None).await?;
         self.bucket.put_new(&index_key(info), GZIP, part.to_bytes(info)?).await?;
         Ok(())
     }
@@ -113,6 +113,7 @@ impl History {
         name: &ChatKey,
         archived_to: Option<&SortKey>,
         requests: &mut usize,
+        until: Timestamp,
     ) -> Result<(Indexed, bool), HistoryError> {
         let (mut stored, mut to): (Vec<Stored>, String) = (Vec::new(), LAST_KEY.into());
         let is_whole = loop {
@@ -134,16 +135,19 @@ impl History {
             to = directly_below(last.as_str());
         };
         stored.reverse();
-        Ok((self.index_records(name, stored, false).await?, is_whole))
+        let (part, has_all) = self.index_records(name, stored, false, Some(until)).await?;
+        Ok((part, is_whole && has_all))
     }
 
-    /// Indexes the newest form of each message of `stored`.
+    /// Indexes the newest form of each message of `stored`. Leaves out what is in S3 and is not read at `until`; returns
+    /// false then.
     async fn index_records(
         &self,
         chat: &ChatKey,
         stored: Vec<Stored>,
         is_archived: bool,
-    ) -> Result<Indexed, HistoryError> {
+        until: Option<Timestamp>,
+    ) -> Result<(Indexed, bool), HistoryError> {
         let mut newest: Vec<(Said, Stored)> = Vec::new();
         let mut places: HashMap<SortKey, usize> = HashMap::new();
         for stored in stored.into_iter().filter(|stored| is_said(stored.record())) {
@@ -167,9 +171,13 @@ impl History {
         }
         newest.sort_by(|(a, _), (b, _)| a.place.cmp(&b.place));
         let mut texts: Vec<(String, Option<String>)> = Vec::new();
-        let mut messages = Vec::new();
+        let (mut messages, mut has_all) = (Vec::new(), true);
         for (mut said, stored) in newest {
             let is_outside = matches!(stored, Stored::Body { .. });
+            if is_outside && until.is_some_and(|until| self.clock.now() >= until) {
+                has_all = false;
+                continue;
+            }
             let record = self.whole(stored).await?;
             if is_outside {
                 said.line = record.line().map(str::to_owned);
@@ -177,6 +185,7 @@ impl History {
             }
             let mut text = record.message.plain_text();
             text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+            text.shrink_to_fit();
             let name = record.message.metadata.sender_name().map(str::to_owned);
             let sender = name.or_else(|| sender::of(&record).map(|sender| sender.name));
             texts.push((text, sender));
@@ -188,6 +197,6 @@ impl History {
             at: Some(said.place.ts()),
         });
         let index = Index::of(texts);
-        Ok(Indexed { chat: chat.clone(), is_archived, index, messages })
+        Ok((Indexed { chat: chat.clone(), is_archived, index, messages }, has_all))
     }
 }
