@@ -17,7 +17,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 
-use crate::world::{self, World, claim};
+use crate::world::{self, A_LIFE, World, claim};
 
 /// Start of a world, in epoch seconds.
 pub(crate) const START: i64 = world::START / 1000;
@@ -389,6 +389,21 @@ async fn an_unfinished_visit_is_continued_by_the_next() {
     let report = compactor.run_visiting(world.in_an_hour(), visit(true)).await;
     assert_eq!((report.visited, report.oldest_overdue), (1, Duration::ZERO));
     assert_eq!(compactor.run_visiting(world.in_an_hour(), visit(true)).await, Report::default());
+}
+
+/// A visit stores 25 segments.
+#[tokio::test]
+async fn a_chat_with_more_segments_than_one_visit_stores_is_visited_by_the_next_run() {
+    let world = World::with(&[("MEMORY", "off")]).await;
+    let life = i64::try_from(A_LIFE.as_millis()).unwrap();
+    for id in 1..=27_u64 {
+        // So far from the others that it gets a segment of its own.
+        world.say(id, -id.cast_signed() * life, "hello").await;
+    }
+    world.clock.advance(D + Duration::from_hours(1));
+    assert_eq!(world.run_compactor().await.segments, 25);
+    world.clock.advance(Duration::from_mins(15));
+    assert_eq!(world.run_compactor().await.segments, 2);
 }
 
 #[tokio::test]

@@ -231,10 +231,8 @@ impl Compactor {
                 self.update(due, &attended).await;
                 attended
             }
-            Ok(visited) => {
-                let until = visited.next.unwrap_or(now);
-                self.put_off(due, Why::Unfinished(visited), until).await
-            }
+            // The next run continues at once; `next` is the date of a visit that has nothing left to do before.
+            Ok(visited) => self.put_off(due, Why::Unfinished(visited), now).await,
             Err(UpkeepError::Busy { until }) => {
                 let until = until.min(now.plus(self.pause())).max(now.plus(Duration::from_secs(1)));
                 self.put_off(due, Why::Busy, until).await

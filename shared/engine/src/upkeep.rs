@@ -54,7 +54,7 @@ pub struct Visited {
     pub next: Option<Timestamp>,
     /// Time of the last message among the records that the visit has read, by the message's own time.
     pub spoken_at: Option<Timestamp>,
-    /// True if nothing is left to do. Otherwise the visit at `next`, or the next run, continues.
+    /// True if nothing is left to do before `next`. Otherwise the compactor's next run continues.
     pub finished: bool,
 }
 
