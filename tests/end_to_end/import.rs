@@ -742,6 +742,22 @@ async fn after_a_long_import_the_first_answer_is_immediate() {
     app.finish().await;
 }
 
+/// In a request for a summary, a message takes more than its text.
+#[tokio::test]
+async fn many_short_messages_are_a_long_import() {
+    let world = World::new().await;
+    let view = from_table(&[("CONTEXT_WINDOW", "2000")], ViewConfig::from_env).unwrap();
+    let start = world.clock.now().as_millis() - 100_000;
+    let line = |at: i64| {
+        json!({"id": format!("m{at}"), "role": "user", "parts": [{"type": "text", "text": "ok"}],
+            "metadata": {"ts": start + at * 1000, "userId": "42", "chatKey": CHAT}})
+    };
+    let talk: Vec<Value> = (0..60).map(line).collect();
+    imported(&world.history, &jsonl(&talk), &Options { view, ..options(None) }).await;
+    let listed = listed(&world.history, CHAT).await;
+    assert_eq!(listed.iter().filter(|message| message["metadata"]["kind"] == "boundary").count(), 1);
+}
+
 /// A message may come by its channel after the import has read the history.
 #[tokio::test]
 async fn of_messages_that_are_stored_together_one_may_be_there() {
@@ -775,7 +791,8 @@ async fn a_long_history_is_stored_together_and_searched_whole_as_soon_as_it_is_i
             "metadata": {"ts": start + at * 1000, "userId": "42", "chatKey": CHAT}})
     };
     let talk: Vec<Value> = (0..2_500).map(line).collect();
-    imported(&history, &jsonl(&talk), &options(None)).await;
+    let view = from_table(&[("CONTEXT_WINDOW", "1000000")], ViewConfig::from_env).unwrap();
+    imported(&history, &jsonl(&talk), &Options { view, ..options(None) }).await;
     let cost = requests.take();
     assert!(cost <= talk.len() / 50 + 10, "{cost} requests for {} messages and their segments", talk.len());
     let listed = listed(&history, CHAT).await;

@@ -17,7 +17,7 @@ pub(super) struct Said {
 struct Message {
     ts: Timestamp,
     is_interaction: bool,
-    /// Of a new message.
+    /// Of a new message, with its time and sender.
     tokens: u32,
 }
 

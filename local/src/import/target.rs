@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::compaction::cut::tokens_beside;
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::{Part, Role, UiMessage};
 use annals_core::record::{Channel, Kind, Record};
@@ -302,8 +303,10 @@ impl<'a> Targets<'a> {
         match draft.kind {
             Kind::Boundary => target.said.add_boundary(draft.ts),
             Kind::Normal if revision == 0 => {
+                // Messages within what a summary counts are summarised in one request, however many there are.
+                let beside = tokens_beside(draft.role, true);
                 let tokens = tokens::of_message(&UiMessage::new("", draft.role, draft.parts));
-                target.said.add(draft.ts, draft.role == Role::User, tokens);
+                target.said.add(draft.ts, draft.role == Role::User, tokens.saturating_add(beside));
             }
             _ => {}
         }

@@ -211,14 +211,20 @@ fn least(view: &SessionView<'_>) -> Option<usize> {
     Some(behind.max(said) + 1)
 }
 
+/// Returns the tokens that a message takes in a request for a summary beside its content; `has_several` if several people
+/// are speaking.
+pub fn tokens_beside(role: Role, has_several: bool) -> u32 {
+    match role {
+        Role::User if has_several => SENDER_TOKENS + ID_TOKENS,
+        Role::User => SENDER_TOKENS,
+        Role::Assistant | Role::System => REPLY_TOKENS,
+    }
+}
+
 /// Returns the number of the first `wanted` messages that fit in one request for a summary; at least one.
 fn position_of_one_request(view: &SessionView<'_>, wanted: usize, rules: &Rules) -> usize {
     let mut sum = view.summary.map_or(0, |folded| view.corrected(folded.tokens));
-    let beside = |message: &Message<'_>| match message.first.role() {
-        Role::User if view.has_several => SENDER_TOKENS + ID_TOKENS,
-        Role::User => SENDER_TOKENS,
-        Role::Assistant | Role::System => REPLY_TOKENS,
-    };
+    let beside = |message: &Message<'_>| tokens_beside(message.first.role(), view.has_several);
     let mut bytes = 0;
     let held = view.earlier[..wanted].iter().take(MAX_COUNTED).take_while(|message| {
         sum = sum.saturating_add(view.corrected(message.tokens().saturating_add(beside(message))));
