@@ -109,11 +109,17 @@ impl History {
     pub async fn archive_imported(&self, chat: &ChatKey) -> Result<(), HistoryError> {
         let Claim::Claimed(lease) = self.claim_for_upkeep(chat, IMPORT_LEASE).await? else { return Ok(()) };
         let everything = ToArchive { sent_before: None, up_to: None, max_segments: usize::MAX };
-        let archived = match self.archive_all(&lease, &everything).await {
+        let archived = tokio::select! {
+            // On the heap: the future is large.
+            archived = Box::pin(self.archive_all(&lease, &everything)) => archived,
+            // A deletion waits only so long for its last request.
+            () = self.overtaken(&lease) => Err(HistoryError::LeaseLost),
+        };
+        let ended = match archived {
             Ok(_) => self.release(&lease).await,
             Err(error) => Err(error),
         };
-        match archived {
+        match ended {
             Err(HistoryError::LeaseLost) => Ok(()),
             ended => ended,
         }
