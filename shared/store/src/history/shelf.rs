@@ -104,7 +104,11 @@ pub enum SegmentError {
     /// S3 failed. If it was a put, nothing refers to the object, and the next run puts it again.
     #[error(transparent)]
     Bucket(#[from] BucketError),
-    #[error("the segment {key} is not in S3 any more: restore it from an earlier version or a backup")]
+    /// It was deleted; or records of a person were erased from it after its pointer was read.
+    #[error(
+        "the segment {key} is not in S3 any more: if a person was being erased at that moment, repeat the request; \
+         otherwise restore it from an earlier version or a backup"
+    )]
     Missing { key: String },
     /// An object that was put reads back with other content. Nothing refers to it; its records are still in the table.
     #[error(
