@@ -29,14 +29,14 @@ const SESSION_STALE_AFTER: Setting = Setting::new(
 const ARCHIVE_ON_COMPACT: Setting = Setting::new(
     "ARCHIVE_ON_COMPACT",
     "true",
-    "`true`, or `false`: nothing is archived or deleted, and records stay in the table; those from before the change \
-     are still archived before they leave",
+    "`true`, or `false`: nothing is archived or deleted, except records from before the change",
 );
 const ARCHIVE_GRACE: Setting = Setting::new(
     "ARCHIVE_GRACE",
     "168h",
-    "a duration: how long a record stays in the table beyond `SESSION_STALE_AFTER` (48 h if that is `0`), and so how \
-     long the compactor may fail. Applies to records stored after it is set",
+    "a duration: a record's time in the table beyond `SESSION_STALE_AFTER` (48 h if that is `0`), and so how long the \
+     compactor may fail. Applies to records stored later. They are summarised after three quarters of it: one much \
+     shorter than `SESSION_STALE_AFTER` shortens what the model sees verbatim",
 );
 
 /// `ANNALS_TABLE`, `ANNALS_BUCKET` and the settings of expiry.
