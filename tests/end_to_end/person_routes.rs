@@ -5,6 +5,7 @@ use std::time::Duration;
 use annals_core::agents::Agents;
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
+use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
 use annals_engine::erasing::Person;
 use annals_engine::forgetting::ForgetError;
@@ -206,6 +207,25 @@ async fn a_person_is_exported_and_erased_in_all_chats() {
     // The person may come back, as somebody new.
     telegram_says(&app, 42, later + 100, "It is me").await;
     assert_eq!(app.lines(TELEGRAM).await.len(), 2);
+    app.finish().await;
+}
+
+/// Of a conversation whose newest page is one person's alone, only their own messages are exported.
+#[tokio::test]
+async fn an_export_has_nothing_of_who_spoke_long_before() {
+    let app = by_person().start().await;
+    let (history, chat) = (app.open_history(), "http:chat:ops:c1".parse::<ChatKey>().unwrap());
+    for id in 1..=202 {
+        let person = if id == 1 { "bo" } else { "ada" };
+        let draft = message(&chat, id, i64::try_from(id).unwrap(), &format!("of {person}"));
+        let (user_id, person) = (person.into(), Some(person.into()));
+        let draft = Draft { channel: Channel::Http, chat_id: "c1".into(), user_id, person, ..draft };
+        history.append(&draft).await.unwrap();
+    }
+    let lines = app.export_of("/v1/people/ada/export", OPS_KEY).await;
+    let messages: Vec<&Value> = lines.iter().filter(|line| line["type"] == "message").collect();
+    assert_eq!(messages.len(), 201);
+    assert!(messages.iter().all(|line| crate::app::text_of(&line["message"]) == "of ada"));
     app.finish().await;
 }
 

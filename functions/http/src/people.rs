@@ -326,7 +326,11 @@ async fn exported_page(
                     add(json!({"type": "schedule", "chatKey": chat, "schedule": schedule}))?;
                 }
             }
-            (Position::Oldest, person.share_of(history, chat, true).await?)
+            let share = if person.may_own(chat) { person.share_of(history, chat).await? } else { Share::Own };
+            if share == Share::Nothing {
+                return Ok((Some(lines.into()), Place::End));
+            }
+            (Position::Oldest, share)
         }
     };
     let page = history.page(chat, &position, MAX_PAGE).await?;

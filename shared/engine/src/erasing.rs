@@ -150,17 +150,19 @@ impl Person {
         }
     }
 
-    /// Returns the part of `chat` that is the person's. Reads all of it, or as much as it takes to find both the person
-    /// and somebody else; with `newest`, at most one page.
-    pub async fn share_of(
-        &self,
-        history: &History,
-        chat: &ChatKey,
-        newest: bool,
-    ) -> Result<Share, HistoryError> {
+    /// Returns true if `chat` may be the person's alone: it is neither a group nor another person's.
+    pub fn may_own(&self, chat: &ChatKey) -> bool {
+        self.owns(chat) || !matches!(chat.speakers(), Speakers::One(_) | Speakers::Several)
+    }
+
+    /// Returns the part of `chat` that is the person's. Reads all of it, or as much as it takes to find the person and, if they
+    /// [may own](Self::may_own) it, somebody else.
+    pub async fn share_of(&self, history: &History, chat: &ChatKey) -> Result<Share, HistoryError> {
         if self.owns(chat) {
             return Ok(Share::Whole);
         }
+        let speakers = chat.speakers();
+        let may_own = self.may_own(chat);
         let (mut own, mut others, mut private) = (false, false, false);
         let mut position = Position::Newest;
         loop {
@@ -173,22 +175,16 @@ impl Person {
                     others |= record.is_interaction();
                 }
             }
-            let is_known = newest || (own && others);
+            let is_known = own && (others || !may_own);
             match page.before.filter(|_| !is_known) {
                 Some(before) => position = Position::Before(before),
                 None => break,
             }
         }
-        let may_be_private = match chat.speakers() {
-            Speakers::Callers => true,
-            Speakers::Untold(_) => private,
-            // It is another person's.
-            Speakers::One(_) | Speakers::Several => false,
-        };
+        let is_private = speakers == Speakers::Callers || private;
         Ok(match (own, others) {
-            (true, false) if may_be_private => Share::Whole,
+            (true, false) if may_own && is_private => Share::Whole,
             (true, _) => Share::Own,
-            (false, _) if newest => Share::Own,
             (false, _) => Share::Nothing,
         })
     }
@@ -223,7 +219,7 @@ impl Person {
                     is_over = true;
                     break;
                 }
-                let share = self.share_of(history, &listed.chat, false).await?;
+                let share = self.share_of(history, &listed.chat).await?;
                 if share == Share::Whole {
                     // Read first: the links between the names are deleted with the chat.
                     forgotten.extend(history.all_names(&listed.chat).await?);
