@@ -32,18 +32,17 @@ impl Two {
         }
         let records = world.records().await;
         let mut lease = world.claim().await;
-        world.history.plan_summary(&lease, &records[5].key).await.unwrap();
-        lease.head = world.head().await;
-        assert_eq!(lease.head.compacting.as_ref(), Some(&records[5].key));
+        world.history.plan_summary(&mut lease, &records[5].key).await.unwrap();
+        assert_eq!(lease.head.compacting, world.head().await.compacting);
         Self { world, lease, records }
     }
 
     /// A run of a process whose stores meet `faults`.
     fn start(&self, faults: Faults) -> tokio::task::JoinHandle<Compacted> {
         let compaction = self.world.compaction_of(&self.world.history_with(faults));
-        let (lease, records) = (self.lease.clone(), self.records.clone());
+        let (mut lease, records) = (self.lease.clone(), self.records.clone());
         tokio::spawn(async move {
-            compaction.run(&lease, &records, Why::Asked, None).await.unwrap().expect("there is a plan")
+            compaction.run(&mut lease, &records, Why::Asked, None).await.unwrap().expect("there is a plan")
         })
     }
 

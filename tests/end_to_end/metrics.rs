@@ -172,18 +172,18 @@ async fn compactions_are_counted_and_those_that_come_to_nothing() {
     }
     let Agent { history, model, view, agent_id, metrics, .. } = chat.agent(true);
     let compaction = Compaction { history, model, view, agent_id, profile_id: None, metrics };
-    let lease = chat.world.claim().await;
+    let mut lease = chat.world.claim().await;
     let records = chat.world.records().await;
     chat.told();
 
     chat.world.model().answer_by(|_| Some(String::new()));
-    assert!(compaction.run(&lease, &records, Why::Asked, None).await.is_err());
+    assert!(compaction.run(&mut lease, &records, Why::Asked, None).await.is_err());
     let mut told = chat.told();
     latencies(&mut told);
     assert_eq!((&told["CompactionFailures"], told.get("Compactions")), (&json!(1), None));
 
     chat.world.model().answer_by(|_| None);
-    assert!(compaction.run(&lease, &records, Why::Asked, None).await.unwrap().is_some());
+    assert!(compaction.run(&mut lease, &records, Why::Asked, None).await.unwrap().is_some());
     let told = chat.told();
     assert_eq!((&told["Compactions"], told.get("CompactionFailures")), (&json!(1), None));
 }

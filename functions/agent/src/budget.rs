@@ -90,11 +90,7 @@ async fn compact(
         Err(_) => timing.failed("failed"),
     }
     drop(timing);
-    let Some(compacted) = compacted? else {
-        lease.head.compacting = None;
-        return Ok(None);
-    };
-    lease.head.compacting = None;
+    let Some(compacted) = compacted? else { return Ok(None) };
     if agent.history.retention().archive {
         lease.head.archive.get_or_insert_default();
     }

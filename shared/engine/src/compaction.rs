@@ -79,7 +79,7 @@ impl Compaction {
     #[tracing::instrument(name = "compact", skip_all)]
     pub async fn run(
         &self,
-        lease: &Lease,
+        lease: &mut Lease,
         records: &[Record],
         why: Why,
         focus: Option<&str>,
@@ -96,27 +96,24 @@ impl Compaction {
 
     async fn summarise_once(
         &self,
-        lease: &Lease,
+        lease: &mut Lease,
         records: &[Record],
         why: Why,
         focus: Option<&str>,
     ) -> Result<Option<Compacted>, CompactionError> {
         let (now, policy, mut rules) = (self.history.clock().now(), self.view.policy(0), self.rules());
         let view = SessionView::of(records, now, &policy);
-        let mut lease = lease.clone();
-        if let Some(to) = lease.head.compacting.take() {
+        if let Some(to) = lease.head.compacting.clone() {
             if let Some(stored) = records.iter().find(|record| record.key == to.summary()) {
-                self.history.end_summary(&lease).await?;
+                self.history.end_summary(lease).await?;
                 let summary = stored.clone();
                 let context_from = context(records, now, &policy).reaches_back_to;
                 return Ok(Some(Compacted { summary, counted: 0, context_from, leaves_more: true }));
             }
             let is_it = |cut: &Cut<'_, '_>| cut.counted.last().is_some_and(|last| *last.key() == to);
-            if cut_at(&view, &to).is_some_and(|cut| is_it(&cut)) {
-                lease.head.compacting = Some(to);
-            } else {
+            if !cut_at(&view, &to).is_some_and(|cut| is_it(&cut)) {
                 // A new Session has begun meanwhile, or the message was taken back: no cut ends there any more.
-                self.history.end_summary(&lease).await?;
+                self.history.end_summary(lease).await?;
             }
         }
         if let Why::Room { budget } = why {
@@ -129,7 +126,7 @@ impl Compaction {
                 None => cut(&view, why, &rules, now),
             };
             let Some(cut) = cut else { return Ok(None) };
-            match self.carry_out(&lease, records, &view, &cut, &rules, focus).await {
+            match self.carry_out(lease, records, &view, &cut, &rules, focus).await {
                 Err(CompactionError::Model(ModelError::ContextTooLong)) => {
                     let quoted = cut.counted.len().saturating_mul(MAX_QUOTED);
                     let asked = view.tokens_of(cut.counted).min(rules.source_tokens);
@@ -170,7 +167,7 @@ impl Compaction {
 
     async fn carry_out(
         &self,
-        lease: &Lease,
+        lease: &mut Lease,
         records: &[Record],
         view: &SessionView<'_>,
         cut: &Cut<'_, '_>,

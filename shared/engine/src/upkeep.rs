@@ -250,9 +250,8 @@ impl Upkeep {
         for _ in 0..MAX_SUMMARIES {
             // Turns compact to fit the window, since they know what they need.
             let Some(why @ Why::Expiring { before }) = compaction.is_due(&records, u32::MAX) else { break };
-            match compaction.run(&lease, &records, why, None).await {
+            match compaction.run(&mut lease, &records, why, None).await {
                 Ok(Some(compacted)) => {
-                    lease.head.compacting = None;
                     summaries += 1;
                     records.push(compacted.summary);
                     records.sort_by(|a, b| a.key.cmp(&b.key));

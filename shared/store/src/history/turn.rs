@@ -169,13 +169,17 @@ impl History {
     }
 
     /// Commits to a summary of all up to the message or reply at `to`. One write.
-    pub async fn plan_summary(&self, lease: &Lease, to: &SortKey) -> Result<(), HistoryError> {
-        self.write_head(lease, Update::default().set("compacting", string(to.as_str()))).await
+    pub async fn plan_summary(&self, lease: &mut Lease, to: &SortKey) -> Result<(), HistoryError> {
+        self.write_head(lease, Update::default().set("compacting", string(to.as_str()))).await?;
+        lease.head.compacting = Some(to.clone());
+        Ok(())
     }
 
     /// Gives up the plan of a summary, which is stored or will not be. One write.
-    pub async fn end_summary(&self, lease: &Lease) -> Result<(), HistoryError> {
-        self.write_head(lease, Update::default().remove(["compacting"])).await
+    pub async fn end_summary(&self, lease: &mut Lease) -> Result<(), HistoryError> {
+        self.write_head(lease, Update::default().remove(["compacting"])).await?;
+        lease.head.compacting = None;
+        Ok(())
     }
 
     /// Ends a visit that has captured all that there was to capture, up to `captured_to` if it got further: frees the
