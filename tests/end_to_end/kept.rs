@@ -8,6 +8,7 @@ use annals_test_support::model_api::texts_of;
 use crate::sixty_days::{
     DAY, LIFETIME, Life, fact, message_with, say_what_is_noted, whole, write_every_forty_hours,
 };
+use crate::world::{SMALL, World};
 
 /// Records that expire within this time are kept in view, since nobody may write until then: 48 hours, and a quarter of a week.
 const SOON: Duration = Duration::from_hours(48 + 42);
@@ -42,6 +43,30 @@ async fn without_a_summary_the_records_in_view_are_kept_and_no_others() {
     life.check_that_nothing_is_lost().await;
     life.check_what_is_left_when_all_has_expired().await;
     life.finish();
+}
+
+/// A visit makes four summaries.
+#[tokio::test]
+async fn what_a_visit_leaves_to_summarise_stays_in_the_table() {
+    let world = World::with(&[SMALL, &[("MEMORY", "off")]].concat()).await;
+    for id in 1..=40_u64 {
+        let text = format!("message {id}: lorem ipsum dolor sit amet");
+        world.say(id, id.cast_signed() * 1000, &text).await;
+    }
+    for id in 41..=43_u64 {
+        world.clock.advance(Duration::from_hours(40));
+        world.say(id, world.elapsed_millis(), "still here").await;
+    }
+    world.clock.advance(Duration::from_hours(10));
+    let visited = world.upkeep().visit(&world.chat).await.unwrap();
+    assert_eq!(visited.summaries, 4);
+    let to =
+        world.records().await.iter().filter_map(|record| Some(record.source()?.to.clone())).max().unwrap();
+    let soon = (world.clock.now().as_millis() + i64::try_from(SOON.as_millis()).unwrap()) / 1000;
+    let left: Vec<_> =
+        world.records().await.into_iter().filter(|r| r.source().is_none() && r.key > to).collect();
+    assert!(left.len() > 3, "{left:#?}");
+    assert!(left.iter().all(|record| record.expires_at.unwrap() > soon), "{left:#?}");
 }
 
 /// As on a laptop that is off for ten days, and starts without a network.

@@ -26,7 +26,7 @@ const LEASE: Duration = Duration::from_mins(5);
 /// Maximum number of segments that one visit stores: some 100 MB. The next visit stores the rest.
 const MAX_SEGMENTS: usize = 25;
 /// Maximum number of summaries that one visit makes for one line.
-const MAX_SUMMARIES: usize = 4;
+const MAX_SUMMARIES: u32 = 4;
 /// Age from which a record can be archived, at the latest: its delivery has ended by then.
 const SETTLED_AFTER: Duration = Duration::from_hours(1);
 
@@ -247,9 +247,12 @@ impl Upkeep {
         };
         let mut lease = lease.clone();
         let (mut summaries, mut failed) = (0, None);
-        for _ in 0..MAX_SUMMARIES {
-            // Turns compact to fit the window, since they know what they need.
-            let Some(why @ Why::Expiring { before }) = compaction.is_due(&records, u32::MAX) else { break };
+        // Turns compact to fit the window, since they know what they need.
+        while let Some(why @ Why::Expiring { before }) = compaction.is_due(&records, u32::MAX) {
+            if summaries == MAX_SUMMARIES {
+                compaction.keep(&records, before).await?;
+                break;
+            }
             match compaction.run(&mut lease, &records, why, None).await {
                 Ok(Some(compacted)) => {
                     summaries += 1;
