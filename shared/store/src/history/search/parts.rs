@@ -172,7 +172,8 @@ impl History {
         newest.sort_by(|(a, _), (b, _)| a.place.cmp(&b.place));
         let mut texts: Vec<(String, Option<String>)> = Vec::new();
         let (mut messages, mut has_all) = (Vec::new(), true);
-        for (mut said, stored) in newest {
+        // The newest first, so that the oldest are left out.
+        for (mut said, stored) in newest.into_iter().rev() {
             let is_outside = matches!(stored, Stored::Body { .. });
             if is_outside && until.is_some_and(|until| self.clock.now() >= until) {
                 has_all = false;
@@ -191,6 +192,8 @@ impl History {
             texts.push((text, sender));
             messages.push(said);
         }
+        texts.reverse();
+        messages.reverse();
         let texts = texts.iter().zip(&messages).map(|((text, sender), said)| Text {
             text,
             sender: sender.as_deref(),
