@@ -188,7 +188,8 @@ impl Chat {
         loop {
             let (world, policy) = (&self.world, self.agent.view.policy(0));
             let seen = world.history.context(&world.chat, &lease.head, None, &policy).await.unwrap();
-            let compacted = Box::pin(compaction.run(&mut lease, &seen.records, Why::Asked, None)).await.unwrap();
+            let compacted =
+                Box::pin(compaction.run(&mut lease, &seen.records, Why::Asked, None)).await.unwrap();
             let Some(compacted) = compacted else { break };
             lease.head.context_from = compacted.context_from;
             lease.head.archive.get_or_insert_default();

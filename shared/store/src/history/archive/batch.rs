@@ -38,7 +38,7 @@ impl Remaining {
 /// The lines of a segment that is being built.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The third is the size by which a record counts.
+    /// Key, times, the size by which it counts, and the line itself of each record.
     pub(super) lines: Vec<(SortKey, Remaining, usize, Vec<u8>)>,
     bytes: usize,
 }
