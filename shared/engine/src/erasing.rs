@@ -37,7 +37,7 @@ use serde::Serialize;
 
 use crate::forgetting::{ForgetError, Forgotten, LEASE, forget, last_holder_ends};
 
-/// Number of chats between two notes of the progress.
+/// Maximum number of chats between two notes of the progress.
 const CHATS_AT_ONCE: usize = 10;
 
 /// A chat's place in the list becomes the time of its last answered message, which may be so much before the answer.
@@ -209,14 +209,23 @@ impl Person {
             let share = if is_whole { Share::Whole } else { Share::Own };
             self.erase_in((history, agents), &chat, share, deadline, &mut removed).await?;
         }
+        let new_from = erasure.started_at.minus(MOVES_BY);
         loop {
             let before = erasure.before.as_deref().and_then(|before| ListCursor::decode(before).ok());
-            let page = history.chats(before.as_ref(), CHATS_AT_ONCE).await?;
-            let is_new = |at: Timestamp| at >= erasure.started_at.minus(MOVES_BY);
-            let mut is_over = page.before.is_none();
-            for listed in &page.chats {
-                if erasure.walked && !is_new(listed.at) {
-                    is_over = true;
+            let places = history.places(before.as_ref(), CHATS_AT_ONCE).await?;
+            let mut next = places.cursor_after(places.count());
+            for number in 0..places.count() {
+                // The chats before it are done, and at least one in each request.
+                if let Some(done) = places.cursor_after(number) {
+                    erasure.before = Some(done.encode());
+                    if clock.now() > deadline {
+                        next = Some(done);
+                        break;
+                    }
+                }
+                let Some(listed) = history.listed(&places, number).await? else { continue };
+                if erasure.walked && listed.at < new_from {
+                    next = None;
                     break;
                 }
                 let share = self.share_of(history, &listed.chat).await?;
@@ -230,11 +239,12 @@ impl Person {
                 }
                 self.erase_in((history, agents), &listed.chat, share, deadline, &mut removed).await?;
             }
+            let is_over = next.is_none();
             if is_over && erasure.walked {
                 break;
             }
             erasure.walked |= is_over;
-            erasure.before = page.before.filter(|_| !is_over).map(|before| before.encode());
+            erasure.before = next.map(|next| next.encode());
             people.set_erasure(&self.id, &erasure).await?;
             if clock.now() > deadline {
                 let ErasedNumbers { records, memories, .. } = removed;
