@@ -167,7 +167,7 @@ async fn only_who_asked_or_administers_may_answer() {
         assert_eq!(answered.alert, !is_let, "{answered:?}");
         if !is_let {
             assert_eq!(answered.text, "Only the person who asked, or an administrator, can answer this.");
-            let verdicts = app.records(GROUP).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
+            let verdicts = app.records(GROUP).await.into_iter().filter(|r| r.key.belongs_to_reply()).count();
             assert_eq!(verdicts, 0, "a stranger's press was recorded");
         }
     }
@@ -311,7 +311,7 @@ async fn a_request_whose_record_has_expired_is_no_longer_open() {
             assert_eq!(told(&app), [GONE]);
             app.handle(private(42, 5, "/stop").command().at(at(5))).await;
             assert_eq!(app.last_sent().text, "Nothing is being answered at the moment.");
-            let verdicts = app.records(chat).await.into_iter().filter(|r| r.key.hangs_on_reply()).count();
+            let verdicts = app.records(chat).await.into_iter().filter(|r| r.key.belongs_to_reply()).count();
             assert_eq!((verdicts, shop.carried_out().len(), app.model().count()), (0, 0, before));
             app.finish().await;
         }
@@ -330,7 +330,7 @@ async fn an_approved_call_is_not_made_again_once_its_reply_has_expired() {
         app.archive_everything(CHAT).await;
         app.clock().advance(A_LIFE);
         let records = app.records(CHAT).await;
-        let followed = records.iter().filter(|record| record.key.hangs_on_reply());
+        let followed = records.iter().filter(|record| record.key.belongs_to_reply());
         for record in followed.filter(|record| !leaves_verdict || record.kind() == Kind::Revision) {
             app.expire(record).await;
         }

@@ -90,7 +90,7 @@ pub(crate) async fn find(
         let ending = captured.clone().unwrap_or_default();
         let Next::Answer { turn, leaves_more, has_reply } = next else {
             let context_from =
-                context.reaches_back_to.filter(|from| is_moved(from, &lease, read_from.as_ref()));
+                context.reaches_back_to.filter(|from| starts_elsewhere(from, &lease, read_from.as_ref()));
             let has_stopped = has_stopped(&lease.head);
             return Ok(nothing(Ending { context_from, has_stopped, title, ..ending }));
         };
@@ -172,7 +172,7 @@ async fn find_stopped(
 
 /// Returns true if the head must note that the context starts at `from`, after a run that found nothing and began with
 /// `read_from`: a message that is answered may have come with a time before the records that the next run would read.
-fn is_moved(from: &SortKey, lease: &Lease, read_from: Option<&SortKey>) -> bool {
+fn starts_elsewhere(from: &SortKey, lease: &Lease, read_from: Option<&SortKey>) -> bool {
     let known = lease.head.context_from.as_ref();
     known.is_some_and(|known| from < known || (Some(known) != read_from && from > known))
 }

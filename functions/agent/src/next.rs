@@ -110,7 +110,7 @@ fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     let reply = records.iter().find(|record| record.key == *key)?;
     let newest = reply.covers().last()?;
     let said = |record: &Record| {
-        record.key.base() == *newest && record.role() == Role::User && !record.key.hangs_on_reply()
+        record.key.base() == *newest && record.role() == Role::User && !record.key.belongs_to_reply()
     };
     if !records.iter().any(said) {
         return None;

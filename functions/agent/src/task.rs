@@ -258,7 +258,7 @@ impl ClaimedTurn {
         }
         let newest = &self.newest;
         let is_covered = |record: &&Record| {
-            !record.key.hangs_on_reply()
+            !record.key.belongs_to_reply()
                 && !record.key.is_reply()
                 && self.turn.covers.contains(&record.key.base())
         };

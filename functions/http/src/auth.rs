@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use annals_core::agents::Said;
+use annals_core::agents::Circumstances;
 use annals_core::chat_key::{ChatKey, KeyError, Place};
 use annals_core::language::Language;
 use annals_core::memory::Owner;
@@ -95,11 +95,11 @@ impl Caller {
         if self.admin { Some(person) } else { person.strip_prefix(self.name.as_str())?.strip_prefix('/') }
     }
 
-    /// Returns what the rules of `AGENTS` see of a message that this caller sends through `channel`. The terminal's key is
+    /// Returns what the rules of `AGENTS` look at for a message that this caller sends through `channel`. The terminal's key is
     /// not one of `HTTP_API_KEYS`.
-    pub fn said(&self, channel: Channel) -> Said<'_> {
+    pub fn circumstances(&self, channel: Channel) -> Circumstances<'_> {
         let key = (channel != Channel::Terminal).then_some(self.name.as_str());
-        Said { channel: Some(channel), key, ..Said::default() }
+        Circumstances { channel: Some(channel), key, ..Circumstances::default() }
     }
 
     /// Returns true if this caller may read and change the memory of `owner`: of people and conversations of its key, or of

@@ -245,7 +245,7 @@ impl Http {
             return Ok(Room { chat: own, direct: None });
         }
         let identity = self.identity(caller, user_id)?;
-        let said = caller.said(channel);
+        let said = caller.circumstances(channel);
         let direct = self.ingress.direct_chat(&identity, id, self.clock.now(), &said).await?;
         telemetry::about(&direct.chat);
         Ok(Room { chat: direct.chat, direct: Some((identity, direct.person)) })

@@ -278,7 +278,7 @@ impl Http {
             }
             (Destination::Chat(chat), None, ts) => (chat, None, ts),
             (Destination::Person(identity), id, ts) => {
-                let said = caller.said(Channel::Http);
+                let said = caller.circumstances(Channel::Http);
                 let direct = self.ingress.direct_chat(&identity, id.as_ref(), ts, &said).await?;
                 (direct.chat, Some((identity, direct.person)), direct.ts)
             }

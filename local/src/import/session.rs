@@ -1,4 +1,4 @@
-//! Where the context of a chat starts after an import: [`Said::start`].
+//! Where the context of a chat starts after an import: [`ImportedChat::start`].
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use annals_engine::settings::ViewConfig;
 
 /// What is said in a chat, as far as it decides where a Session starts.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct ImportedChat {
     messages: Vec<Message>,
     /// Time of the last boundary.
     boundary: Option<Timestamp>,
@@ -30,7 +30,7 @@ pub(super) struct Start {
     pub(super) boundary: Option<Timestamp>,
 }
 
-impl Said {
+impl ImportedChat {
     /// Adds a message; `tokens` if it is new.
     pub(super) fn add(&mut self, ts: Timestamp, is_interaction: bool, tokens: u32) {
         self.messages.push(Message { ts, is_interaction, tokens });
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn the_last_session_is_read_with_messages_that_may_join_it() {
         let from = |hours: &[i64]| {
-            let mut said = Said::default();
+            let mut said = ImportedChat::default();
             for hours in hours {
                 said.add(at(*hours), true, 1);
             }
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(from(&[]), None);
         assert_eq!(from(&[100]), Some(at(52)));
         assert_eq!(from(&[500, 0, 540, 580]), Some(at(452)));
-        let mut said = Said::default();
+        let mut said = ImportedChat::default();
         said.add(at(0), true, 1);
         assert_eq!(said.clone().start(&view(None, 30)), None, "nothing grows stale");
         said.add_boundary(at(-1));
@@ -132,14 +132,14 @@ mod tests {
     #[test]
     fn of_a_long_session_the_newest_messages_are_left() {
         let talk = |tokens: u32| {
-            let mut said = Said::default();
+            let mut said = ImportedChat::default();
             for hour in 0..50 {
                 said.add(at(2 * hour), true, tokens);
                 said.add(at(2 * hour + 1), false, tokens);
             }
             said
         };
-        let boundary = |said: Said, stale_after, keep| {
+        let boundary = |said: ImportedChat, stale_after, keep| {
             said.start(&view(stale_after, keep)).and_then(|start| start.boundary)
         };
         assert_eq!(boundary(talk(10), TWO_DAYS, 4), None, "it fits");

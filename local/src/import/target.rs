@@ -23,7 +23,7 @@ use anyhow::Context;
 
 use super::item::{Item, Options, Place};
 use super::jsonl::channel_of;
-use super::session::{Said, Start};
+use super::session::{ImportedChat, Start};
 use crate::progress::Progress;
 
 /// Number of messages that wait in memory, over all chats.
@@ -69,7 +69,7 @@ struct Stored {
     replies: BTreeMap<Timestamp, Vec<String>>,
     /// Ids of people across channels, by user id.
     persons: HashMap<String, String>,
-    said: Said,
+    said: ImportedChat,
 }
 
 /// A message that is stored.
@@ -173,7 +173,7 @@ struct Target {
     name: Arc<str>,
     stored: Stored,
     /// What is said in it, the new messages included.
-    said: Said,
+    said: ImportedChat,
     /// Time of the first new message.
     first: Option<Timestamp>,
     /// Time of the last message that was looked at.

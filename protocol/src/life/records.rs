@@ -180,7 +180,7 @@ fn decide_anew(script: Script, look: &Look) -> Decision {
         Next::Answer { turn, leaves_more, has_reply } => {
             let is_covered = |record: &&Record| {
                 !record.key.is_reply()
-                    && !record.key.hangs_on_reply()
+                    && !record.key.belongs_to_reply()
                     && turn.covers.contains(&record.key.base())
             };
             let dates = records.iter().filter(is_covered).filter_map(|record| record.expires_at);

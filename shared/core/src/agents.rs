@@ -61,7 +61,7 @@ impl TryFrom<String> for AgentId {
 
 /// The circumstances that rules look at.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Said<'a> {
+pub struct Circumstances<'a> {
     pub channel: Option<Channel>,
     /// The person, if they speak alone: by their identity and by their Person.
     pub person: [Option<&'a str>; 2],
@@ -105,8 +105,8 @@ impl Agents {
             return self.known(id);
         }
         let of_key = shown_by(chat);
-        let person = [person, of_key.as_deref()];
-        self.chosen(chat, &Said { channel: chat.channel(), person, key: chat.key_name(), window: None })
+        let (channel, person) = (chat.channel(), [person, of_key.as_deref()]);
+        self.chosen(chat, &Circumstances { channel, person, key: chat.key_name(), window: None })
     }
 
     /// Returns the agent of the chat in which `draft` is said.
@@ -130,7 +130,7 @@ impl Agents {
 
     /// Returns `chat`, whose key, if it names an agent, names the default one, under the agent that the rules choose.
     /// Fails if the name would be too long.
-    pub fn placed(&self, chat: &ChatKey, said: &Said<'_>) -> Result<ChatKey, KeyError> {
+    pub fn placed(&self, chat: &ChatKey, said: &Circumstances<'_>) -> Result<ChatKey, KeyError> {
         match chat.agent_id() {
             Some(id) if id == self.default => chat.of_agent(self.chosen(chat, said)),
             _ => Ok(chat.clone()),
@@ -157,7 +157,7 @@ impl Agents {
         rule.map_or(&self.default, |rule| &rule.agent.0)
     }
 
-    fn chosen(&self, chat: &ChatKey, said: &Said<'_>) -> &str {
+    fn chosen(&self, chat: &ChatKey, said: &Circumstances<'_>) -> &str {
         let topic_of = chat.window();
         let windows = [Some(chat), topic_of.as_ref(), said.window];
         let matches = |rule: &&Rule| {
@@ -244,7 +244,7 @@ mod tests {
             ("agent:other:user:bo", Http, None, Some("shop"), "agent:other:user:bo"),
             ("telegram:chat:42", Telegram, None, None, "telegram:chat:42"),
         ] {
-            let said = Said { channel: Some(channel), person: [person, None], key, window: None };
+            let said = Circumstances { channel: Some(channel), person: [person, None], key, window: None };
             assert_eq!(agents.placed(&chat.parse().unwrap(), &said).unwrap().to_string(), placed, "{chat}");
         }
     }

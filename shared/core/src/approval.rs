@@ -78,7 +78,7 @@ pub struct Verdict {
 impl Verdict {
     /// Reads the answer in `record`, if it is one.
     pub fn of(record: &Record) -> Option<Self> {
-        if record.kind() != Kind::Notice || !record.key.hangs_on_reply() {
+        if record.kind() != Kind::Notice || !record.key.belongs_to_reply() {
             return None;
         }
         record.message.metadata.approval()
@@ -95,7 +95,7 @@ pub struct Assent {
 impl Assent {
     /// Reads the assent in `record`, if it is one.
     pub fn of(record: &Record) -> Option<Self> {
-        if record.kind() != Kind::Notice || !record.key.hangs_on_reply() {
+        if record.kind() != Kind::Notice || !record.key.belongs_to_reply() {
             return None;
         }
         record.message.metadata.assent()
@@ -272,7 +272,7 @@ pub fn settled<'a>(records: &'a [Record], reply: &SortKey, now: Timestamp) -> Op
 /// Returns the newest form of the reply at `reply` in `records`.
 pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Record> {
     let is_form = |record: &&Record| {
-        record.key == *reply || (record.kind() == Kind::Revision && record.key.hangs_on_reply())
+        record.key == *reply || (record.kind() == Kind::Revision && record.key.belongs_to_reply())
     };
     let forms = records.iter().filter(is_form).filter(|record| record.key.base() == reply.base());
     forms.max_by_key(|record| record.revision())
@@ -282,7 +282,7 @@ pub fn newest_form<'a>(records: &'a [Record], reply: &SortKey) -> Option<&'a Rec
 /// off. One that has lapsed does not continue: its later forms, which lapse no earlier, may have left the table before it.
 pub fn to_resume(records: &[Record], now: Timestamp) -> Vec<SortKey> {
     let mut hanging: HashMap<SortKey, Vec<&Record>> = HashMap::new();
-    for record in records.iter().filter(|record| record.key.hangs_on_reply()) {
+    for record in records.iter().filter(|record| record.key.belongs_to_reply()) {
         hanging.entry(record.key.base()).or_default().push(record);
     }
     let goes_on = |reply: &&Record| {

@@ -162,7 +162,7 @@ impl Details {
         let answer = Answer { revision, covers, delivery_failure, trace };
         let is_of_agent = role == Role::Assistant;
         Some(match kind {
-            Kind::Normal | Kind::Revision if key.is_reply() || key.hangs_on_reply() => Self::Reply(answer),
+            Kind::Normal | Kind::Revision if key.is_reply() || key.belongs_to_reply() => Self::Reply(answer),
             Kind::Normal | Kind::Revision => Self::Message(said),
             Kind::Event => Self::Event(said),
             Kind::Boundary => Self::Boundary(said),

@@ -214,7 +214,7 @@ impl SortKey {
     }
 
     /// Returns true if this belongs to a reply: a form of it, or an answer to its requests.
-    pub fn hangs_on_reply(&self) -> bool {
+    pub fn belongs_to_reply(&self) -> bool {
         self.suffix().starts_with("4reply-")
     }
 
@@ -370,7 +370,7 @@ mod tests {
         ];
         assert!(chain.is_sorted(), "{chain:#?}");
         assert!(chain[1..12].iter().all(|k| k.base() == base));
-        let hanging = chain.iter().filter(|key| key.hangs_on_reply()).count();
+        let hanging = chain.iter().filter(|key| key.belongs_to_reply()).count();
         assert_eq!(hanging, 3, "the reply itself hangs on nothing");
         assert_eq!(chain.iter().filter(|key| key.is_reply()).collect::<Vec<_>>(), [&base.reply()]);
         let later: Vec<_> = chain.iter().filter(|key| key.is_later_form()).cloned().collect();

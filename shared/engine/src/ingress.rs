@@ -282,7 +282,7 @@ impl Ingress {
                 || known.is_none_or(|known| discriminant(&known) != discriminant(command))
         };
         let records = self.history.message_anywhere(&draft.chat, &draft.key()).await?;
-        let is_form = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        let is_form = |record: &&Record| record.role() == Role::User && !record.key.belongs_to_reply();
         let forms: Vec<&Record> = records.iter().filter(is_form).collect();
         if forms.iter().any(|form| is_other(form)) {
             return Ok(None);

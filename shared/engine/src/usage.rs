@@ -90,12 +90,12 @@ pub async fn of_chat(
         read += page.records.len();
         for record in page.records.iter().filter(|record| record.ts >= from) {
             let base = record.key.base();
-            if record.role() == Role::User && !record.key.hangs_on_reply() {
+            if record.role() == Role::User && !record.key.belongs_to_reply() {
                 people.insert(base, record.sender());
                 continue;
             }
             let metadata = &record.message.metadata;
-            let is_reply = record.key.is_reply() || record.key.hangs_on_reply();
+            let is_reply = record.key.is_reply() || record.key.belongs_to_reply();
             let Some(usage) = metadata.usage().filter(|_| is_reply) else { continue };
             if replies.get(&base).is_none_or(|(revision, _)| *revision < record.revision()) {
                 let model = metadata.model().unwrap_or_default().to_owned();

@@ -129,7 +129,7 @@ pub(super) fn messages<'a>(
             // The first edit of a command, if the command itself is not a message.
             Kind::Revision => {
                 let base = record.key.base();
-                !record.key.hangs_on_reply()
+                !record.key.belongs_to_reply()
                     && !said.contains(&base)
                     && commands.contains(&base)
                     && edited_commands.insert(base)
@@ -169,7 +169,7 @@ pub(super) fn newest_forms(records: &[Record]) -> HashMap<SortKey, Form<'_>> {
         }
         let base = record.key.base();
         forms
-            .entry(if record.key.hangs_on_reply() { base.reply() } else { base })
+            .entry(if record.key.belongs_to_reply() { base.reply() } else { base })
             .and_modify(|form| {
                 if (record.form_ts(), record.revision()) >= (form.record.form_ts(), form.record.revision()) {
                     form.record = record;

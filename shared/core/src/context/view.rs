@@ -231,7 +231,7 @@ fn commands_of_turns(
 ) -> (Vec<SortKey>, Vec<SortKey>) {
     let edited: HashSet<SortKey> = records
         .iter()
-        .filter(|record| record.kind() == Kind::Revision && !record.key.hangs_on_reply())
+        .filter(|record| record.kind() == Kind::Revision && !record.key.belongs_to_reply())
         .map(|record| record.key.base())
         .collect();
     let is_command =

@@ -395,7 +395,7 @@ impl Ingress {
             let read = bases.iter().map(|base| self.history.message(&asking.reply.chat, base));
             asked.extend(try_join_all(read).await?);
         }
-        let is_said = |record: &&Record| record.role() == Role::User && !record.key.hangs_on_reply();
+        let is_said = |record: &&Record| record.role() == Role::User && !record.key.belongs_to_reply();
         let first_forms: Vec<&Record> =
             asked.iter().filter_map(|records| records.iter().find(is_said)).collect();
         let mut persons: BTreeSet<Option<String>> =
@@ -422,7 +422,7 @@ pub fn refused(texts: &dyn Texts) -> ApprovalResult {
 /// that it answers. Otherwise it cannot continue.
 fn is_in_table(records: &[Record], reply: &SortKey, now: Timestamp) -> bool {
     let is_said = |record: &Record| {
-        record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.hangs_on_reply()
+        record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.belongs_to_reply()
     };
     records.iter().any(|record| record.key == *reply && !record.has_lapsed(now))
         && records.iter().any(is_said)

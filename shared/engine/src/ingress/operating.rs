@@ -70,7 +70,7 @@ impl Ingress {
             record.role() == Role::User
                 && matches!(record.details, Details::Message(_) | Details::Command(_))
                 && record.due().is_none()
-                && !record.key.hangs_on_reply()
+                && !record.key.belongs_to_reply()
                 && !record.message.metadata.is_of_operator()
                 && (is_open || record.channel.is_platform())
         };

@@ -16,7 +16,7 @@
 //! The next run of each chat carries out the notes: see [`joining`](crate::joining).
 
 use annals_channel::settings::DmScope;
-use annals_core::agents::Said;
+use annals_core::agents::Circumstances;
 use annals_core::chat_key::{ChatKey, KeyError};
 use annals_core::draft::{Draft, Origin};
 use annals_core::message::Part as MessagePart;
@@ -62,12 +62,16 @@ impl Ingress {
     /// came from. One read for a direct message.
     pub async fn placed(&self, draft: Draft) -> Result<Draft, IngressError> {
         let window = ChatKey::private_window(draft.channel, &draft.chat_id);
-        let said = Said { channel: Some(draft.channel), window: window.as_ref(), ..Said::default() };
+        let said = Circumstances {
+            channel: Some(draft.channel),
+            window: window.as_ref(),
+            ..Circumstances::default()
+        };
         let Some(identity) = self.identity_of(&draft.chat) else {
             let chat = self
                 .config
                 .agents
-                .placed(&draft.chat, &Said { person: [draft.chat.person(), None], ..said })?;
+                .placed(&draft.chat, &Circumstances { person: [draft.chat.person(), None], ..said })?;
             return Ok(Draft { chat, ..draft });
         };
         let identity = identity.to_owned();
@@ -91,18 +95,29 @@ impl Ingress {
         channel: Channel,
         ts: Timestamp,
     ) -> Result<ChatKey, IngressError> {
-        let said = Said { channel: Some(channel), ..Said::default() };
+        let said = Circumstances { channel: Some(channel), ..Circumstances::default() };
         let Some(identity) = self.identity_of(chat) else {
-            return Ok(self.config.agents.placed(chat, &Said { person: [chat.person(), None], ..said })?);
+            return Ok(self
+                .config
+                .agents
+                .placed(chat, &Circumstances { person: [chat.person(), None], ..said })?);
         };
         let known = self.people.identity(identity).await?;
         self.direct(known.person_at(ts).unwrap_or(identity), identity, &said)
     }
 
     /// Returns the chat of `person` with the agent that answers what their `identity` says.
-    fn direct(&self, person: &str, identity: &str, said: &Said<'_>) -> Result<ChatKey, IngressError> {
+    fn direct(
+        &self,
+        person: &str,
+        identity: &str,
+        said: &Circumstances<'_>,
+    ) -> Result<ChatKey, IngressError> {
         let named = ChatKey::direct(self.config.agents.default_id(), person)?;
-        Ok(self.config.agents.placed(&named, &Said { person: [Some(identity), Some(person)], ..*said })?)
+        Ok(self
+            .config
+            .agents
+            .placed(&named, &Circumstances { person: [Some(identity), Some(person)], ..*said })?)
     }
 
     /// Returns the direct chat for a message of `identity` at `ts`, whose channel gives it no time of its own. A message
@@ -113,7 +128,7 @@ impl Ingress {
         identity: &str,
         id: Option<&MessageId>,
         ts: Timestamp,
-        said: &Said<'_>,
+        said: &Circumstances<'_>,
     ) -> Result<DirectChat, IngressError> {
         let known = match self.config.dm_scope {
             DmScope::User => self.settled(identity, None, ts, said).await?,
@@ -150,7 +165,7 @@ impl Ingress {
         identity: &str,
         window: Option<ChatKey>,
         ts: Timestamp,
-        said: &Said<'_>,
+        said: &Circumstances<'_>,
     ) -> Result<Identity, IngressError> {
         let mut known = self.people.identity(identity).await?;
         let wanted = self.config.links.person_of(identity);

@@ -76,7 +76,7 @@ impl History {
 
 /// Returns true if an archived record is a later form of a person's message.
 pub(super) fn is_later_form(record: &Record) -> bool {
-    record.kind() == Kind::Revision && !record.key.hangs_on_reply()
+    record.kind() == Kind::Revision && !record.key.belongs_to_reply()
 }
 
 /// Returns true if a form is stored already: the newest has the same content, or the platform sent this very form

@@ -246,7 +246,7 @@ impl History {
             items.iter().flat_map(|item| item::text(item, "covers").unwrap_or_default().lines()).collect();
         let is_verdict = |item: &Item| {
             let key = item::text(item, "sk").and_then(|sk| sk.parse::<SortKey>().ok());
-            key.is_none_or(|key| key.hangs_on_reply())
+            key.is_none_or(|key| key.belongs_to_reply())
         };
         Ok(bases.iter().all(|base| covered.contains(base.as_str())) && !items.iter().any(is_verdict))
     }

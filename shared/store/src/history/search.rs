@@ -35,7 +35,7 @@ use super::read::Name;
 use super::table::Span;
 use super::{FIRST_KEY, History, HistoryError, LAST_KEY};
 
-use stored::Said;
+use stored::IndexedMessage;
 pub(super) use stored::{Indexed, MAX_KEPT_BYTES, is_index};
 
 /// Number of messages on each side of a hit that are always shown with it. A message so near to a better one is no hit of
@@ -166,7 +166,7 @@ impl History {
         &self,
         names: &[Name],
         chat: &ChatKey,
-        said: &Said,
+        said: &IndexedMessage,
         search: &Search<'_>,
         asked: &HashSet<String>,
         score: f32,
@@ -257,7 +257,7 @@ fn newest_forms(parts: &[Arc<Indexed>]) -> HashMap<(&ChatKey, &SortKey), (usize,
 /// Returns the key that all forms of a message share: its base, or for a reply its whole key.
 fn place_of(record: &Record) -> SortKey {
     let base = record.key.base();
-    if record.key.is_reply() || record.key.hangs_on_reply() { base.reply() } else { base }
+    if record.key.is_reply() || record.key.belongs_to_reply() { base.reply() } else { base }
 }
 
 fn is_said(record: &Record) -> bool {

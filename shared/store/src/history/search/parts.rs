@@ -11,7 +11,7 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::stored::{Indexed, Said, index_key};
+use super::stored::{Indexed, IndexedMessage, index_key};
 use super::{is_said, place_of};
 use crate::history::item::{self, Stored};
 use crate::history::merged::directly_below;
@@ -148,11 +148,11 @@ impl History {
         is_archived: bool,
         until: Option<Timestamp>,
     ) -> Result<(Indexed, bool), HistoryError> {
-        let mut newest: Vec<(Said, Stored)> = Vec::new();
+        let mut newest: Vec<(IndexedMessage, Stored)> = Vec::new();
         let mut places: HashMap<SortKey, usize> = HashMap::new();
         for stored in stored.into_iter().filter(|stored| is_said(stored.record())) {
             let record = stored.record();
-            let said = Said {
+            let said = IndexedMessage {
                 place: place_of(record),
                 form_ts: record.form_ts(),
                 revision: record.revision(),

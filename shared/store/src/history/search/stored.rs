@@ -48,13 +48,13 @@ pub(in crate::history) struct Indexed {
     pub(super) is_archived: bool,
     pub(super) index: Index,
     /// In the order of the index.
-    pub(super) messages: Vec<Said>,
+    pub(super) messages: Vec<IndexedMessage>,
 }
 
 /// A message of an [`Indexed`], in the newest form that is there.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Said {
+pub(super) struct IndexedMessage {
     /// The key that its forms share.
     #[serde(deserialize_with = "key")]
     pub(super) place: SortKey,
@@ -75,7 +75,7 @@ struct Header<M> {
     messages: M,
 }
 
-impl Said {
+impl IndexedMessage {
     /// Returns what orders the forms of a message.
     pub(super) fn form(&self) -> (Option<Timestamp>, u32) {
         (self.form_ts, self.revision)
@@ -85,7 +85,7 @@ impl Said {
 impl Indexed {
     /// Returns its size in memory, in bytes.
     pub(super) fn size(&self) -> u64 {
-        (self.index.size() + self.messages.len() * (size_of::<Said>() + 64)) as u64
+        (self.index.size() + self.messages.len() * (size_of::<IndexedMessage>() + 64)) as u64
     }
 
     /// Returns the stored form of the index of this segment.
@@ -101,7 +101,7 @@ impl Indexed {
         let mut unpacked = Vec::new();
         GzDecoder::new(bytes).take(MAX_BYTES).read_to_end(&mut unpacked).ok()?;
         let end = unpacked.iter().position(|byte| *byte == b'\n')?;
-        let header: Header<Vec<Said>> = serde_json::from_slice(&unpacked[..end]).ok()?;
+        let header: Header<Vec<IndexedMessage>> = serde_json::from_slice(&unpacked[..end]).ok()?;
         let index = Index::from_bytes(&unpacked[end + 1..])?;
         let is_of_it =
             header.version == VERSION && header.sha256 == info.sha256 && header.messages.len() == index.len();
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_stored_index_reads_back_for_its_own_segment_alone() {
         let info = sample("1763765920000#a", "1763765960000#b");
-        let first = Said {
+        let first = IndexedMessage {
             place: info.from.clone(),
             id: "a".into(),
             form_ts: None,
@@ -144,7 +144,7 @@ mod tests {
             line: None,
             is_taken_back: false,
         };
-        let last = Said {
+        let last = IndexedMessage {
             place: info.to.clone(),
             id: "b@2".into(),
             form_ts: Timestamp::from_millis(1_763_765_970_000),
