@@ -1,5 +1,5 @@
-//! Signs of a run before its reply, from the state that it knows which message it answers until it is over: a typing
-//! indicator, or the answer as it grows (`STREAM_REPLIES`), or a reaction to the message; the platform says which.
+//! Shows people that a run is at work, from the time it knows which message it answers until it ends: by a typing indicator, by
+//! the answer as it grows (`STREAM_REPLIES`), or by a reaction to the message; the platform says which.
 //!
 //! A run waits for none of them, except for the removal of a reaction, which would stay otherwise. A run that dies leaves
 //! its reaction.
