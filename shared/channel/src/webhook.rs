@@ -47,6 +47,10 @@ pub trait Webhook: Send + Sync + 'static {
     /// # Errors
     ///
     /// The call is refused. The reason is only logged.
+    ///
+    /// No platform verifies the address by a `GET` yet. That would be a method here with the query (a `GET` without that query
+    /// stays 405), a [`Response`] of plain text, `.get(…)` in `shared/runtime/src/webhook.rs`, and a second event of the
+    /// function in the template, beside `Webhook`.
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<Verified, Unverified>;
 
     /// Parses an event. The keys depend on the event, the bot and the settings alone, so that a redelivery gives the same
@@ -96,9 +100,10 @@ pub enum Patience {
     /// It waits for as long as an event may take.
     Unlimited,
     /// It waits for this time, and delivers the event again later. An event that takes longer is cut off, and stored by its
-    /// redelivery.
+    /// redelivery: not for a platform whose redelivery can be off.
     Redelivered(Duration),
-    /// It does not wait for long and does not deliver the event again, but it accepts the response later.
+    /// It does not wait for long and does not deliver the event again, but another call can tell it that the response comes
+    /// later. If there is no such call, it is `Unlimited`: a late event is stored, though the platform shows an error.
     Deferred(Box<dyn Deferral>),
 }
 

@@ -14,7 +14,8 @@ use crate::sort_key::Timestamp;
 /// It also means that the platform shows its sender that the bot is at work. So the agent answers the message alone
 /// (`coverage.rs`), sends a text for it after a `/stop` (`stop.rs`), and sends an operator's message by it (`task.rs`); and
 /// while it is valid, a platform's earlier refusal does not count (`deliver.rs`). A token that is only another way to send
-/// needs a flag that these four read.
+/// needs a flag that these four read (`coverage.rs` compares the tokens themselves), by default as today, since stored tokens
+/// have none.
 ///
 /// [`UiMessage`]: crate::message::UiMessage
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
