@@ -15,7 +15,8 @@
 //! HTTP request: `hosted.rs` of the models, whose `send` sends every request and asks `may_request` first (which keeps two
 //! thirds of the number for the answer). A refused one is `ModelError::RequestsSpent`: [`Asking::failed`] gives up with a
 //! notice, summaries and captures are skipped, a `/compact` gets a notice, and a join fails the attempt. A tool is called only
-//! if two requests are left. A profile's `limits` (`agents/profile.rs` in the core) lower some of these bounds. A count that holds over a run that dies would cost a write for each request.
+//! if two requests are left. A profile's `limits` (`agents/profile.rs` in the core) lower some of these bounds. A count that
+//! holds over a run that dies would cost a write for each request.
 
 use std::time::Duration;
 

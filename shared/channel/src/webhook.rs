@@ -44,13 +44,13 @@ pub trait Webhook: Send + Sync + 'static {
     /// as a future, with a second error for keys that cannot be had (503: no platform repeats what got 401); they are kept
     /// by id, and an unknown id is asked for at most once a minute, since a forger can name any.
     ///
-    /// # Errors
-    ///
-    /// The call is refused. The reason is only logged.
-    ///
     /// No platform verifies the address by a `GET` yet. That would be a method here with the query (a `GET` without that query
     /// stays 405), a [`Response`] of plain text, `.get(…)` in `shared/runtime/src/webhook.rs`, and a second event of the
     /// function in the template, beside `Webhook`.
+    ///
+    /// # Errors
+    ///
+    /// The call is refused. The reason is only logged.
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<Verified, Unverified>;
 
     /// Parses an event. The keys depend on the event, the bot and the settings alone, so that a redelivery gives the same

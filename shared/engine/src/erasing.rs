@@ -11,7 +11,7 @@
 //! In a chat of others, replies, summaries and group memory stay.
 //!
 //! 1. **finish** the chat in which an earlier request had begun, of which the list may not show any more that it is theirs
-//! 2. **walk** the list; a chat is noted before anything in it is deleted, and the cursor is stored after each page, so that
+//! 2. **walk** the list; a chat is noted before anything in it is deleted, and the cursor is stored after each chat, so that
 //!    the same request continues after a crash or at the end of its time
 //! 3. **walk** again the chats in which somebody spoke since the erasure started, which have moved to the top
 //! 4. **empty** the heads of their direct chats in which nothing was said
@@ -37,7 +37,7 @@ use serde::Serialize;
 
 use crate::forgetting::{ForgetError, Forgotten, LEASE, forget, last_holder_ends};
 
-/// Maximum number of chats between two notes of the progress.
+/// Number of chats that are read from the list at a time.
 const CHATS_AT_ONCE: usize = 10;
 
 /// A chat's place in the list becomes the time of its last answered message, which may be so much before the answer.
@@ -206,6 +206,10 @@ impl Person {
         if let Some(Begun { chat, is_whole }) = erasure.begun.take()
             && let Ok(chat) = chat.parse()
         {
+            if is_whole {
+                // It may be deleted already, but not what its process keeps elsewhere.
+                forgotten.extend(history.all_names(&chat).await?);
+            }
             let share = if is_whole { Share::Whole } else { Share::Own };
             self.erase_in((history, agents), &chat, share, deadline, &mut removed).await?;
         }
@@ -218,6 +222,7 @@ impl Person {
                 // The chats before it are done, and at least one in each request.
                 if let Some(done) = places.cursor_after(number) {
                     erasure.before = Some(done.encode());
+                    people.set_erasure(&self.id, &erasure).await?;
                     if clock.now() > deadline {
                         next = Some(done);
                         break;
