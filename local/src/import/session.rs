@@ -1,4 +1,4 @@
-//! Where the context of a chat starts after an import: [`ImportedChat::start`].
+//! Finds the start of the context of a chat after an import: [`ImportedChat::start`].
 
 use std::time::Duration;
 
