@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::{lines_said, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, ids};
+use crate::app::{TestApp, chat_path, ids};
 use crate::turns::assert_answered_once;
 use crate::updates::{Update, private};
 
@@ -122,6 +122,35 @@ async fn lines_that_wait_at_once_get_a_reply_each() {
             "6/reply assistant: You said: candle one\ncandle two",
         ]
     );
+    app.finish().await;
+}
+
+/// Anybody may connect the bot to an account of theirs, whose customers are then told only what is theirs.
+#[tokio::test]
+async fn reminders_of_one_line_are_neither_listed_nor_cancelled_on_another() {
+    let app = TestApp::start().await;
+    app.handle(private(42, 1, "/remind 2026-12-01 9:00 secret").command()).await;
+    app.handle(business("bc_a", 2, "/remind 2026-12-01 9:00 honey").command()).await;
+    let schedules = async || app.get(&chat_path(CHAT, "schedules")).await["schedules"].take();
+    let (of_both, before) = (schedules().await, app.model().count());
+    let id = |text: &str| {
+        let mut stored = of_both.as_array().unwrap().iter();
+        stored.find(|stored| stored["text"].as_str().unwrap().ends_with(text)).unwrap()["id"].clone()
+    };
+    app.handle(business("bc_a", 3, "/remind").command()).await;
+    let list = app.last_sent().text;
+    assert!(list.contains("honey") && !list.contains("secret"), "{list}");
+    let cancel = format!("/remind cancel {}", id("secret").as_str().unwrap());
+    app.handle(business("bc_a", 4, &cancel).command()).await;
+    app.model()
+        .answer_tools(&[("schedule_list", json!({})), ("schedule_cancel", json!({"id": id("secret")}))]);
+    app.handle(business("bc_a", 5, "what is to come?")).await;
+    assert_eq!(app.model().count(), before + 2);
+    let listed = &texts_of(&app.last_request(), "tool")[0];
+    assert!(listed.contains("honey") && !listed.contains("secret"), "{listed}");
+    assert_eq!(schedules().await, of_both);
+    app.handle(private(42, 6, &cancel).command()).await;
+    assert_eq!(schedules().await.as_array().unwrap().len(), 1);
     app.finish().await;
 }
 

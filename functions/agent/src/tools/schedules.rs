@@ -19,7 +19,7 @@ pub(crate) const LIST: &str = "schedule_list";
 /// Name of the tool that cancels.
 pub(crate) const CANCEL: &str = "schedule_cancel";
 
-/// The schedules of one chat, in one turn.
+/// The schedules of one line of a chat, in one turn.
 #[derive(Debug)]
 pub(crate) struct Schedules {
     history: History,
@@ -121,14 +121,13 @@ impl Schedules {
     }
 
     async fn list(&self, since: Option<Timestamp>, in_view: &[String]) -> Result<Output, HistoryError> {
-        let mut schedules = self.history.schedules(&self.chat).await?;
+        let mut schedules = self.history.schedules_on_line(&self.chat, self.asked.line()).await?;
         if let Some(since) = since {
             schedules.retain(|StoredSchedule { schedule, .. }| {
                 // The time of a message may be ahead of the clock by which the model's schedules are created.
                 schedule.created_at > since || in_view.contains(&schedule.to.message_id)
             });
         }
-        schedules.sort_by_key(|stored| stored.due_at);
         Ok(Ok(json!({"schedules": schedules.iter().map(as_json).collect::<Vec<_>>()})))
     }
 
@@ -137,7 +136,7 @@ impl Schedules {
         let Ok(parsed) = ScheduleId::try_from(id.to_owned()) else {
             return Ok(Err(format!("there is no schedule {id:?}")));
         };
-        self.history.cancel_schedule(&self.chat, &parsed).await?;
+        self.history.cancel_on_line(&self.chat, self.asked.line(), &parsed).await?;
         Ok(Ok(json!({"cancelled": id})))
     }
 }

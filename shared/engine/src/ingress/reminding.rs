@@ -1,4 +1,4 @@
-//! `/remind`: the schedules of the chat in which it is typed, whoever made them.
+//! `/remind`: the schedules of the chat in which it is typed, on its line of the chat, whoever made them.
 //!
 //! The id of a reminder comes from its command, so a repeated command adds nothing.
 
@@ -32,7 +32,7 @@ impl Ingress {
                     return Ok(texts.how_to_remind().into());
                 };
                 for name in self.history.all_names(&draft.chat).await? {
-                    self.history.cancel_schedule(&name, &parsed).await?;
+                    self.history.cancel_on_line(&name, draft.metadata.line(), &parsed).await?;
                 }
                 Ok(texts.reminder_cancelled(id))
             }
@@ -84,11 +84,10 @@ impl Ingress {
 
     async fn list_reminders(&self, draft: &Draft, texts: &dyn Texts) -> Result<String, IngressError> {
         let (chat, _) = self.history.current(&draft.chat).await?;
-        let mut schedules = self.history.schedules(&chat).await?;
+        let schedules = self.history.schedules_on_line(&chat, draft.metadata.line()).await?;
         if schedules.is_empty() {
             return Ok(texts.no_reminders().into());
         }
-        schedules.sort_by_key(|stored| stored.due_at);
         let line = |stored: &StoredSchedule| {
             let Schedule { id, action, time_zone, .. } = &stored.schedule;
             let date = shown(stored.due_at, *time_zone);

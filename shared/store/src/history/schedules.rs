@@ -84,6 +84,11 @@ impl StoredSchedule {
         Ok(Some(Self { chat, schedule, due_at, has_fired }))
     }
 
+    /// Returns true if it is for this [line](annals_core::metadata::Metadata::line) of its chat.
+    fn is_on(&self, line: Option<&str>) -> bool {
+        self.schedule.to.metadata.line() == line
+    }
+
     fn sort_key(&self) -> String {
         sort_key(&self.schedule.id)
     }
@@ -123,6 +128,18 @@ impl History {
         items.iter().filter_map(|item| StoredSchedule::of(item).transpose()).collect()
     }
 
+    /// Reads the schedules of one line of `chat`, the next to come due first. One query.
+    pub async fn schedules_on_line(
+        &self,
+        chat: &ChatKey,
+        line: Option<&str>,
+    ) -> Result<Vec<StoredSchedule>, HistoryError> {
+        let mut schedules = self.schedules(chat).await?;
+        schedules.retain(|stored| stored.is_on(line));
+        schedules.sort_by_key(|stored| stored.due_at);
+        Ok(schedules)
+    }
+
     /// Reads one schedule. One read.
     pub async fn schedule(
         &self,
@@ -138,6 +155,19 @@ impl History {
     pub async fn cancel_schedule(&self, chat: &ChatKey, id: &ScheduleId) -> Result<(), HistoryError> {
         let exists = self.ended().when("attribute_exists(schedule)");
         self.table.update(&partition(chat), &sort_key(id), exists).await?;
+        Ok(())
+    }
+
+    /// Cancels a schedule of one line of `chat`, if there is one.
+    pub async fn cancel_on_line(
+        &self,
+        chat: &ChatKey,
+        line: Option<&str>,
+        id: &ScheduleId,
+    ) -> Result<(), HistoryError> {
+        if self.schedule(chat, id).await?.is_some_and(|stored| stored.is_on(line)) {
+            self.cancel_schedule(chat, id).await?;
+        }
         Ok(())
     }
 
