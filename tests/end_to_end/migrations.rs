@@ -90,6 +90,37 @@ async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
     app.finish().await;
 }
 
+/// A schedule stays under the name under which it was set, until it comes due.
+#[tokio::test]
+async fn what_was_scheduled_before_is_listed_and_cancelled_afterwards() {
+    let app = TestApp::start().await;
+    for (id, what) in [(11, "tea"), (12, "milk"), (13, "soup")] {
+        app.handle(group(OLD, id, &format!("/remind 2026-12-01 9:00 {what}")).command()).await;
+    }
+    for update in service_messages() {
+        app.receive(update).await;
+    }
+    let path = chat_path(&format!("telegram:chat:{NEW}"), "schedules");
+    let listed = async || app.get(&path).await["schedules"].as_array().unwrap().clone();
+    let set = listed().await;
+    assert_eq!(set.len(), 3);
+    let ids: Vec<&str> = set.iter().map(|stored| stored["id"].as_str().unwrap()).collect();
+    app.handle(supergroup(NEW, 2, "/remind").at(30).command()).await;
+    let list = app.last_sent().text;
+    assert!(ids.iter().all(|id| list.contains(id)), "{list}");
+
+    app.model().answer_tools(&[("schedule_list", json!({}))]);
+    app.model().answer_tools(&[("schedule_cancel", json!({"id": ids[0]}))]);
+    app.handle(supergroup(NEW, 3, "@annals_test_bot not the tea").at(31).mention()).await;
+    let told = texts_of(&app.last_request(), "tool");
+    assert!(ids.iter().all(|id| told[0].contains(id)), "{told:?}");
+    assert_has(&told[1], &["cancelled", ids[0]]);
+    assert_eq!(listed().await, set[1..]);
+    app.handle(supergroup(NEW, 4, &format!("/remind cancel {}", ids[1])).at(32).command()).await;
+    assert_eq!(listed().await, set[2..]);
+    app.finish().await;
+}
+
 /// Each of its names comes due by itself.
 #[tokio::test]
 async fn a_session_over_two_names_is_remembered_once() {

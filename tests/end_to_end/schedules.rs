@@ -354,6 +354,13 @@ async fn the_agent_sets_lists_and_cancels_by_its_tools() {
         .answer_tools(&[("schedule_cancel", json!({"id": stored[0]["id"]})), ("schedule_list", json!({}))]);
     app.ada_says(8, "stop one").await;
     assert_eq!(listed(&app).await, stored[1..]);
+    // What is not there any more is not said to be cancelled now.
+    let gone = json!({"id": stored[0]["id"]});
+    app.model().answer_tools(&[("schedule_cancel", gone), ("schedule_cancel", json!({"id": "nope"}))]);
+    app.ada_says(9, "stop both").await;
+    for told in texts_of(&app.last_request(), "tool").iter().rev().take(2) {
+        assert!(told.starts_with("{\"error\":\"there is no schedule "), "{told}");
+    }
     app.finish().await;
 }
 

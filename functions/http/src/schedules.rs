@@ -109,10 +109,7 @@ pub(crate) async fn list(
     State(http): State<Arc<Http>>,
     InChat { chat, .. }: InChat,
 ) -> Result<Json<Schedules>, Failure> {
-    let history = http.ingress.history();
-    let (chat, _) = history.current(&chat).await.map_err(Failure::unreadable)?;
-    let mut schedules = history.schedules(&chat).await.map_err(Failure::unreadable)?;
-    schedules.sort_by_key(|stored| stored.due_at);
+    let schedules = http.ingress.history().all_schedules(&chat).await.map_err(Failure::unreadable)?;
     Ok(Json(Schedules { schedules: schedules.into_iter().map(Listed::from).collect() }))
 }
 

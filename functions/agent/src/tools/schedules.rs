@@ -133,11 +133,12 @@ impl Schedules {
 
     async fn cancel(&self, input: &Value) -> Result<Output, HistoryError> {
         let id = input.get("id").and_then(Value::as_str).unwrap_or_default();
-        let Ok(parsed) = ScheduleId::try_from(id.to_owned()) else {
-            return Ok(Err(format!("there is no schedule {id:?}")));
+        let was_there = match ScheduleId::try_from(id.to_owned()) {
+            Ok(parsed) => self.history.cancel_on_line(&self.chat, self.asked.line(), &parsed).await?,
+            Err(_) => false,
         };
-        self.history.cancel_on_line(&self.chat, self.asked.line(), &parsed).await?;
-        Ok(Ok(json!({"cancelled": id})))
+        let cancelled = was_there.then(|| json!({"cancelled": id}));
+        Ok(cancelled.ok_or_else(|| format!("there is no schedule {id:?}")))
     }
 }
 

@@ -31,9 +31,7 @@ impl Ingress {
                 let Ok(parsed) = ScheduleId::try_from(id.clone()) else {
                     return Ok(texts.how_to_remind().into());
                 };
-                for name in self.history.all_names(&draft.chat).await? {
-                    self.history.cancel_on_line(&name, draft.metadata.line(), &parsed).await?;
-                }
+                self.history.cancel_on_line(&draft.chat, draft.metadata.line(), &parsed).await?;
                 Ok(texts.reminder_cancelled(id))
             }
             RemindStep::Add(text) => self.add_reminder(draft, text, appended, texts).await,
@@ -83,8 +81,7 @@ impl Ingress {
     }
 
     async fn list_reminders(&self, draft: &Draft, texts: &dyn Texts) -> Result<String, IngressError> {
-        let (chat, _) = self.history.current(&draft.chat).await?;
-        let schedules = self.history.schedules_on_line(&chat, draft.metadata.line()).await?;
+        let schedules = self.history.schedules_on_line(&draft.chat, draft.metadata.line()).await?;
         if schedules.is_empty() {
             return Ok(texts.no_reminders().into());
         }

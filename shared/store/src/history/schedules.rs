@@ -122,21 +122,34 @@ impl History {
         })
     }
 
-    /// Reads the schedules of `chat`, in order of their ids. One query.
+    /// Reads the schedules of `chat` under this name, in order of their ids. One query.
     pub async fn schedules(&self, chat: &ChatKey) -> Result<Vec<StoredSchedule>, HistoryError> {
         let items = self.table.query(&partition(chat), &Span::all(SCHEDULE, format!("{SCHEDULE}~"))).await?;
         items.iter().filter_map(|item| StoredSchedule::of(item).transpose()).collect()
     }
 
-    /// Reads the schedules of one line of `chat`, the next to come due first. One query.
+    /// Reads the schedules of `chat` under all of its names, the next to come due first: those of an earlier name move when
+    /// they come due. One query a name, and the reads of the names.
+    pub async fn all_schedules(&self, chat: &ChatKey) -> Result<Vec<StoredSchedule>, HistoryError> {
+        let mut schedules: Vec<StoredSchedule> = Vec::new();
+        // The earliest first, since a move puts a schedule under the newest name before it ends the other one.
+        for name in self.all_names(chat).await?.iter().rev() {
+            let stored = self.schedules(name).await?;
+            schedules.retain(|earlier| stored.iter().all(|later| later.schedule.id != earlier.schedule.id));
+            schedules.extend(stored);
+        }
+        schedules.sort_by_key(|stored| stored.due_at);
+        Ok(schedules)
+    }
+
+    /// Reads those of [`History::all_schedules`] that are for one line of `chat`.
     pub async fn schedules_on_line(
         &self,
         chat: &ChatKey,
         line: Option<&str>,
     ) -> Result<Vec<StoredSchedule>, HistoryError> {
-        let mut schedules = self.schedules(chat).await?;
+        let mut schedules = self.all_schedules(chat).await?;
         schedules.retain(|stored| stored.is_on(line));
-        schedules.sort_by_key(|stored| stored.due_at);
         Ok(schedules)
     }
 
@@ -158,17 +171,21 @@ impl History {
         Ok(())
     }
 
-    /// Cancels a schedule of one line of `chat`, if there is one.
+    /// Cancels a schedule of one line of `chat`, under whichever of its names it is stored. Returns true if there was one.
     pub async fn cancel_on_line(
         &self,
         chat: &ChatKey,
         line: Option<&str>,
         id: &ScheduleId,
-    ) -> Result<(), HistoryError> {
-        if self.schedule(chat, id).await?.is_some_and(|stored| stored.is_on(line)) {
-            self.cancel_schedule(chat, id).await?;
+    ) -> Result<bool, HistoryError> {
+        let mut was_there = false;
+        for name in self.all_names(chat).await?.iter().rev() {
+            if self.schedule(name, id).await?.is_some_and(|stored| stored.is_on(line)) {
+                self.cancel_schedule(name, id).await?;
+                was_there = true;
+            }
         }
-        Ok(())
+        Ok(was_there)
     }
 
     /// Reads at most `limit` schedules that are due at `now`, the oldest first, each with its chat. Like every global index
