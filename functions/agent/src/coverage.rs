@@ -56,8 +56,9 @@ pub(crate) fn covered_by_one_turn(
         .collect()
 }
 
-/// Returns those of the `waiting` messages that the operator's message at `sent` answers: all of its chat window that were
-/// stored before it, if the chat was taken over. A head and a reply must hold their keys, so the newest count.
+/// Returns those of the `waiting` messages that the operator's message at `sent` answers: all of people in its chat window that
+/// were stored before it, if the chat was taken over. Scheduled tasks are the bot's, and wait until it has the chat again. A head
+/// and a reply must hold their keys, so the newest count.
 pub(crate) fn answered_by(records: &[Record], sent: &SortKey, waiting: Vec<SortKey>) -> Vec<SortKey> {
     let Some(sent) = records.iter().find(|record| record.key == *sent) else { return Vec::new() };
     if !sent.dispatch().is_some_and(|dispatch| dispatch.answers) {
@@ -66,7 +67,8 @@ pub(crate) fn answered_by(records: &[Record], sent: &SortKey, waiting: Vec<SortK
     let is_answered = |base: &SortKey| {
         message_at(records, base).is_some_and(|message| {
             let window = (message.channel, &message.chat_id);
-            window == (sent.channel, &sent.chat_id) && message.sent_at <= sent.sent_at
+            let is_of_person = message.due().is_none();
+            is_of_person && window == (sent.channel, &sent.chat_id) && message.sent_at <= sent.sent_at
         })
     };
     let mut bytes = sent.key.as_str().len();
