@@ -6,6 +6,7 @@ use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, chat_path, lines, wait_until};
+use crate::outside_tools::start_with_shop;
 use crate::turns::assert_has;
 use crate::updates::{group, supergroup};
 
@@ -87,6 +88,31 @@ async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
     assert_eq!(texts_of(&app.model().requests()[1], "user").len(), 2);
     let reply = &app.history(&format!("telegram:chat:{OLD}")).await[1];
     assert_eq!(reply["metadata"]["deliveryFailure"], Value::Null);
+    app.finish().await;
+}
+
+/// The reply goes on under the earlier name, in a run of its own.
+#[tokio::test]
+async fn a_question_does_not_wait_for_a_reply_that_was_approved_after_the_migration() {
+    let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.handle(group(OLD, 11, "@annals_test_bot take your time").mention()).await;
+    for update in service_messages() {
+        app.receive(update).await;
+    }
+    app.receive(supergroup(NEW, 2, "/approve").at(30).command()).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.receive(supergroup(NEW, 3, "@annals_test_bot are you there?").at(31).mention()).await;
+    let is_answered = async || {
+        app.telegram_api()
+            .sent()
+            .iter()
+            .any(|sent| sent.chat_id == NEW && sent.text.ends_with("are you there?"))
+    };
+    wait_until("the question is answered", is_answered).await;
+    shop.release();
+    app.idle().await;
+    assert_eq!(app.last_sent().chat_id, OLD);
     app.finish().await;
 }
 

@@ -66,6 +66,9 @@ pub(crate) async fn find(
             }
             seen.context = context(&seen.records, agent.clock.now(), &policy);
         }
+        // A reply under an earlier name of the chat continues there.
+        let is_own = |key: &SortKey| seen.records.iter().any(|own| own.key == *key && own.chat == lease.chat);
+        seen.context.to_resume.retain(is_own);
         let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
         if let Next::End { turn, command } = next {
             return find_stopped(agent, lease, turn, &command, seen.records, unstored).await;
