@@ -12,7 +12,7 @@ use crate::agent::Agent;
 
 /// Quiet time after the last item of an album before it is answered.
 const ALBUM_QUIET: Duration = Duration::from_millis(1500);
-/// Maximum wait for a burst or an album from its first message on, in quiet times.
+/// Maximum wait for a burst from its first message on, and for albums from the first item of the first on, in quiet times.
 const MAX_QUIETS: u32 = 5;
 
 impl Agent {
@@ -38,12 +38,12 @@ pub(crate) fn pause_for_more(
 ) -> Option<Duration> {
     let unanswered: HashSet<&SortKey> = unanswered.iter().collect();
     let waiting = || records.iter().filter(|record| unanswered.contains(&record.key.base()));
-    let newest = waiting().filter(|record| record.album().is_some()).max_by_key(|record| record.sent_at);
-    let album_until = newest.and_then(|newest| {
-        let same = waiting().filter(|record| record.album() == newest.album());
-        let first = same.map(|record| record.sent_at).min()?;
-        Some(newest.sent_at.plus(ALBUM_QUIET).min(first.plus(ALBUM_QUIET * MAX_QUIETS)))
-    });
+    // Of all albums: with one after another, the newest alone is never old.
+    let items = || waiting().filter(|record| record.album().is_some()).map(|record| record.sent_at);
+    let album_until = items()
+        .min()
+        .zip(items().max())
+        .map(|(first, newest)| newest.plus(ALBUM_QUIET).min(first.plus(ALBUM_QUIET * MAX_QUIETS)));
     let burst = waiting().filter(|record| record.role() == Role::User);
     let until = album_until.max(burst_until(quiet, records, burst))?;
     (until > now).then(|| until.since(now))
@@ -92,6 +92,10 @@ mod tests {
         items.push(item(8, "a", 8000));
         assert_eq!(wait(&items), None);
         items.push(item(9, "b", 30_000));
-        assert_eq!(wait(&items), Some(1500), "another album");
+        assert_eq!(wait(&items[9..]), Some(1500), "another album");
+        let albums: Vec<Record> = (0..=6).map(|id| item(id, &format!("album {id}"), id * 1400)).collect();
+        assert_eq!(wait(&albums[..5]), Some(1500));
+        assert_eq!(wait(&albums[..6]), Some(500), "7.5 s after the first album");
+        assert_eq!(wait(&albums), None);
     }
 }
