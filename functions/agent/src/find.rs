@@ -52,7 +52,8 @@ pub(crate) async fn find(
     let mut offered: Option<Offered> = None;
     let mut allowance: Option<Allowance> = None;
     loop {
-        let reading = agent.recorder.begin(Step::Read);
+        // A message that comes during the read may be one of a burst.
+        let (reading, read_at) = (agent.recorder.begin(Step::Read), agent.clock.now());
         let mut seen = agent.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
         if add_edited(agent, &lease.chat, named, &mut seen.records).await? {
             seen.context = context(&seen.records, agent.clock.now(), &policy);
@@ -104,7 +105,7 @@ pub(crate) async fn find(
         }
         if committed.is_none()
             && !sends
-            && let Some(pause) = pause_for_more(agent.quiet, agent.clock.now(), &records, &context.unanswered)
+            && let Some(pause) = pause_for_more(agent.quiet, read_at, &records, &context.unanswered)
         {
             let _pause = agent.recorder.begin(Step::Pause);
             agent.clock.sleep(pause).await;
