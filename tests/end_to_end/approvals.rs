@@ -470,6 +470,28 @@ async fn a_stop_keeps_what_a_reply_said_after_an_approved_call() {
     app.finish().await;
 }
 
+/// It is stored to its end, so that a `/stop` only ends its delivery.
+#[tokio::test]
+async fn a_stop_ends_the_delivery_of_what_a_reply_said_after_an_approved_call() {
+    let shop = McpServer::start().await;
+    let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    let asked = asked_for(&app, &[refund("A1")]).await;
+    app.telegram_api().rate_limit(1, 7);
+    press(&app, &asked, (0, 0), 42, "c1").await;
+    let is_throttled = async || app.telegram_api().statuses("sendMessage").contains(&429);
+    wait_until("the delivery is throttled", is_throttled).await;
+    app.handle(private(42, 2, "/stop").command()).await;
+    app.clock().advance(Duration::from_mins(1));
+    a_while().await;
+    assert_eq!(app.sent_texts()[1..], ["Stopped."]);
+    let history = app.history(CHAT).await;
+    let last = history.iter().rfind(|message| message["metadata"]["messageId"] == "1/reply").unwrap();
+    assert_eq!((&last["id"], text_of(last).as_str()), (&json!("1/reply@3"), "You said: Pay A1 back."));
+    let reason = "stopped by /stop while it was being sent";
+    assert_eq!(last["metadata"]["deliveryFailure"]["reason"], reason);
+    app.finish().await;
+}
+
 /// The note about the file precedes the question, once, and is no part of the call.
 #[tokio::test]
 async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {

@@ -104,7 +104,7 @@ async fn store_form(
         return Ok(Some((form, paused.shown_parts)));
     }
     let texts = turn.texts(agent.language);
-    let is_continued = |_: &&Unstored| form.stopped_by().is_none() && turn.turn.resumes.is_some();
+    let is_continued = |_: &&Unstored| turn.turn.resumes.is_some() && approval::is_unfinished(&form.message);
     let said = unstored.filter(is_continued).map(|unstored| {
         let more = unstored.message(command_id, texts);
         let mut message = UiMessage { parts: more.parts, ..form.message.clone() };
