@@ -464,13 +464,15 @@ impl TestApp {
         panic!("{chat} is not forgotten by ten requests")
     }
 
-    /// Returns the lines of JSON that `path` exports.
+    /// Returns the lines of JSON that `path` exports, without the empty ones.
     pub(crate) async fn export_of(&self, path: &str, key: &str) -> Vec<Value> {
         let request = self.request(Method::GET, path).bearer_auth(key).header(ACCEPT, "application/x-ndjson");
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), StatusCode::OK, "{path}");
         assert_eq!(response.headers()[CONTENT_TYPE], "application/x-ndjson", "{path}");
-        response.text().await.unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let text = response.text().await.unwrap();
+        let lines = text.lines().filter(|line| !line.is_empty());
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
     /// Returns the whole listed history of `chat_key`, oldest first.

@@ -226,6 +226,10 @@ async fn an_export_has_nothing_of_who_spoke_long_before() {
     let messages: Vec<&Value> = lines.iter().filter(|line| line["type"] == "message").collect();
     assert_eq!(messages.len(), 201);
     assert!(messages.iter().all(|line| crate::app::text_of(&line["message"]) == "of ada"));
+    // The export of somebody who spoke nowhere is not silent meanwhile.
+    let of_cleo = app.request(Method::GET, "/v1/people/cleo/export").bearer_auth(OPS_KEY);
+    let exported = of_cleo.send().await.unwrap().text().await.unwrap();
+    assert!(exported.contains("}\n\n"), "an empty line for a page: {exported:?}");
     app.finish().await;
 }
 

@@ -174,7 +174,7 @@ pub(crate) async fn link(
 }
 
 /// `GET /v1/people/{id}/export`: streams everything of the person, one JSON object a line: `{"type": "person", …}`, then
-/// `{"type": "memory", …}` for each entry, then `{"type": "message", "message": …}`.
+/// `{"type": "memory", …}` for each entry, then `{"type": "message", "message": …}`. Readers skip empty lines.
 #[utoipa::path(get, path = "/v1/people/{id}/export", operation_id = "exportPerson", tag = "people",
     params(PersonPath),
     responses((status = 200, description = "Everything of the person, one JSON object a line", body = String,
@@ -273,7 +273,7 @@ async fn seen_in(
 }
 
 /// Streams `first`, then the person's records of all chats, each chat's oldest first. Reads the next page when the caller
-/// has taken the last.
+/// has taken the last. A page without any is an empty line, since callers and proxies give up a connection that is silent.
 fn exported(
     history: History,
     person: Person,
@@ -292,7 +292,8 @@ fn exported(
             Ok::<_, HistoryError>(lines.map(|lines| (lines, (history, person, chat, place))))
         })
     });
-    let lines = lines.try_flatten().try_filter(|lines: &Bytes| ready(!lines.is_empty()));
+    let or_empty_line = |lines: Bytes| if lines.is_empty() { Bytes::from_static(b"\n") } else { lines };
+    let lines = lines.try_flatten().map_ok(or_empty_line);
     stream::once(ready(Ok(first))).chain(logged(lines))
 }
 
