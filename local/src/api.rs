@@ -77,8 +77,12 @@ pub(crate) struct Failed {
 impl Failed {
     /// Returns true if the same request may succeed later.
     pub(crate) fn may_pass(&self) -> bool {
-        self.status.is_none_or(|status| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS)
+        self.status.is_none_or(may_pass)
     }
+}
+
+fn may_pass(status: StatusCode) -> bool {
+    status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
 impl fmt::Display for Failed {
@@ -261,10 +265,15 @@ impl Api {
             StatusCode::UNAUTHORIZED => format!(
                 "{base} does not accept the key (401): {key} must be the secret of one of its HTTP_API_KEYS"
             ),
+            // Of what is in front of a program: AWS's gateways, a proxy, a tunnel.
+            _ if problem.is_none() && may_pass(status) => format!(
+                "{base} is overloaded, took too long or does not run ({}): try again; long answers need StreamingUrl",
+                status.as_u16()
+            ),
+            _ if problem.is_none() => format!("{} ({})", self.not_annals(), status.as_u16()),
             StatusCode::FORBIDDEN if base.starts_with("http") => {
                 format!("{key} may not do this at {base} (403): {said}")
             }
-            _ if problem.is_none() => format!("{} ({})", self.not_annals(), status.as_u16()),
             _ if base.starts_with("http") => format!("{base}: {said} ({})", status.as_u16()),
             _ => said,
         };
@@ -366,4 +375,30 @@ pub(crate) fn chat_path(chat: &str, rest: &str) -> String {
 /// Encodes `text` for a path or a query.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_refusal_says_whether_annals_or_what_is_in_front_of_it_has_answered() {
+        const PROBLEM: &str = r#"{"title":"Forbidden","detail":"an admin key is needed"}"#;
+        let base = "https://bot.example.com";
+        let api = Api::elsewhere(base, "k".into(), "ANNALS_KEY".into(), "ANNALS_URL".into()).unwrap();
+        for (status, body, words) in [
+            (401_u16, "", "does not accept the key (401): ANNALS_KEY must be"),
+            (403, PROBLEM, "ANNALS_KEY may not do this at https://bot.example.com (403): Forbidden: an"),
+            (403, r#"{"Message":null}"#, "as this version of Annals does: check ANNALS_URL (403)"),
+            (404, "<html>", "as this version of Annals does: check ANNALS_URL (404)"),
+            (429, r#"{"message":"Too Many Requests"}"#, "is overloaded, took too long or does not run (429)"),
+            (429, PROBLEM, "https://bot.example.com: Forbidden: an admin key is needed (429)"),
+            (503, r#"{"message":"Service Unavailable"}"#, "(503): try again; long answers need StreamingUrl"),
+            (504, "", "is overloaded, took too long or does not run (504)"),
+        ] {
+            let answer = hyper::Response::builder().status(status).body(body).unwrap();
+            let failed = api.refusal(answer.into()).await;
+            assert!(failed.words.contains(words), "{status} {body}: {}", failed.words);
+        }
+    }
 }
