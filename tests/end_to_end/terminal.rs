@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, lines, loopback_client};
 use crate::outside_tools::start_with_shop;
+use crate::process::Process;
 use crate::turns::assert_has;
 use crate::updates::private;
 
@@ -273,6 +274,23 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     screen.exp_string("hello \x1b[1mthere\x1b[0m").unwrap();
     quit(&mut screen);
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
+}
+
+/// What is asked of it meanwhile fails, and the next message continues.
+#[test]
+fn a_terminal_outlives_the_program_that_serves() {
+    let dir = tempfile::tempdir().unwrap();
+    let process = Process::start(dir.path(), &[]);
+    let mut screen = on_screen(annals(dir.path(), &["chat"]));
+    screen.exp_string("Through the program that serves").unwrap();
+    prompted(&mut screen);
+    drop(process);
+    screen.send_line("/history").unwrap();
+    screen.exp_string("the program does not answer (").unwrap();
+    prompted(&mut screen);
+    screen.send_line("hello").unwrap();
+    quit(&mut screen);
+    assert_eq!(history(dir.path()), ["user: hello", "assistant: hello"]);
 }
 
 #[test]

@@ -61,13 +61,10 @@ pub(super) async fn talk(
 
 impl Talk {
     async fn go(&mut self) -> anyhow::Result<()> {
-        self.show_last(SHOWN_AT_START).await?;
-        // A message from before the terminal was closed, or of another channel.
-        if let Some(events) = self.session.room.pending().await? {
-            let _echo_off = EchoOff::begin();
-            self.screen.wait(TerminalText::EarlierMessages);
-            self.follow(events).await?;
-        }
+        let shown = self.show_last(SHOWN_AT_START).await;
+        self.note_failure(shown)?;
+        let followed = self.follow_earlier().await;
+        self.note_failure(followed)?;
         loop {
             match self.read(None).await? {
                 Typed::Line(line) if line.is_empty() => {}
@@ -75,7 +72,8 @@ impl Talk {
                 Typed::Line(line) => match line.strip_prefix("/history") {
                     Some(rest) if rest.is_empty() || rest.starts_with(' ') => {
                         let number = rest.trim().parse().unwrap_or(SHOWN);
-                        self.show_last(number.clamp(1, MAX_SHOWN)).await?;
+                        let shown = self.show_last(number.clamp(1, MAX_SHOWN)).await;
+                        self.note_failure(shown)?;
                     }
                     _ => match unknown::command(&line, self.style.texts) {
                         Some(unknown) => self.screen.note(&unknown)?,
@@ -158,6 +156,24 @@ impl Talk {
                     self.session.reopen().await?;
                 }
             }
+        }
+    }
+
+    /// Shows the reply to a message from before the terminal was closed, or of another channel, if one is being made.
+    async fn follow_earlier(&mut self) -> anyhow::Result<()> {
+        if let Some(events) = self.session.room.pending().await? {
+            let _echo_off = EchoOff::begin();
+            self.screen.wait(TerminalText::EarlierMessages);
+            self.follow(events).await?;
+        }
+        Ok(())
+    }
+
+    /// Shows the error of a request that the program did not answer: the next message connects again.
+    fn note_failure(&mut self, asked: anyhow::Result<()>) -> anyhow::Result<()> {
+        match asked {
+            Err(error) if !is_of_terminal(&error) => Ok(self.screen.note(&format!("{error:#}"))?),
+            asked => asked,
         }
     }
 
