@@ -310,11 +310,21 @@ mod tests {
     #[test]
     fn a_key_that_no_platform_takes_is_refused_with_its_file() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join(files::KEY), "+".repeat(40)).unwrap();
+        let file = dir.path().join(files::KEY);
         let data_dir = ("ANNALS_DATA_DIR", dir.path().to_str().unwrap());
         let bot = [data_dir, ("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "own")];
-        let error = config(&bot).unwrap().with_key().err().unwrap().to_string();
-        assert!(error.contains("api-key must have 32 to 256 characters of A-Z"), "{error}");
+        for (written, words) in [
+            ("+".repeat(40), "api-key must have 32 to 256 characters of A-Z"),
+            ("hunter2".into(), "api-key must have at least 32 characters"),
+        ] {
+            std::fs::write(&file, &written).unwrap();
+            let error = config(&bot).unwrap().with_key().err().unwrap().to_string();
+            assert!(error.contains(words) && !error.contains(&written), "{error}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), written, "it is left");
+        }
+        // A crash has left it.
+        std::fs::write(&file, "0a1b").unwrap();
+        assert_eq!(config(&bot).unwrap().with_key().unwrap().key().unwrap().expose_secret().len(), 40);
     }
 
     #[test]

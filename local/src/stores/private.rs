@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use annals_io::random;
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use secrecy::SecretString;
 
 use super::files;
@@ -109,8 +109,16 @@ fn close(path: &Path, mode: u32) -> bool {
 pub(crate) fn secret_of(path: &Path) -> anyhow::Result<SecretString> {
     match std::fs::read_to_string(path) {
         Ok(secret) if secret.trim().len() >= 32 => return Ok(secret.trim().into()),
-        // An incomplete one, which a crash leaves behind.
-        Ok(_) => std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?,
+        Ok(secret) => {
+            // An incomplete one, which a crash leaves behind; any other is an operator's.
+            let is_incomplete = secret.trim().bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+            ensure!(
+                is_incomplete,
+                "{} must have at least 32 characters: correct it, or remove it for a new one",
+                path.display()
+            );
+            std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
