@@ -188,10 +188,16 @@ impl LocalConfig {
     }
 
     /// Returns the settings with the data directory's key in place of each secret that is not set, if a platform is set up.
-    /// Creates the key if there is none; it stays the same, so printed calls still work after a restart. The directory must exist.
+    /// Creates the key if there is none; it stays the same, so printed calls still work after a restart. Fails if the key is in
+    /// use and the directory does not exist.
     pub fn with_key(self) -> anyhow::Result<Self> {
         let is_complete = self.api_keys.is_some() && self.channels.iter().all(|channel| channel.is_set_up());
         let key = if self.serves_a_platform() && !is_complete {
+            let dir = self.data_dir.display();
+            ensure!(
+                self.data_dir.is_dir(),
+                "there is no data in {dir}: start Annals there first (cargo run)"
+            );
             let path = self.data_dir.join(files::KEY);
             let key = secret_of(&path)?;
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
@@ -325,6 +331,16 @@ mod tests {
         // A crash has left it.
         std::fs::write(&file, "0a1b").unwrap();
         assert_eq!(config(&bot).unwrap().with_key().unwrap().key().unwrap().expose_secret().len(), 40);
+    }
+
+    #[test]
+    fn before_the_first_start_there_is_no_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("data");
+        let data_dir = ("ANNALS_DATA_DIR", dir.to_str().unwrap());
+        let bot = [data_dir, ("TELEGRAM_BOT_TOKEN", "1:x"), ("TELEGRAM_WEBHOOK_SECRET", "own")];
+        let error = config(&bot).unwrap().with_key().err().unwrap().to_string();
+        assert!(error.ends_with("data: start Annals there first (cargo run)"), "{error}");
     }
 
     #[test]
