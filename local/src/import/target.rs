@@ -291,7 +291,8 @@ impl<'a> Targets<'a> {
             *place
         } else {
             let target = Target::of(self.history, &item).await;
-            self.all.push(target.with_context(|| not_whole(&item.draft.chat))?);
+            let unread = || format!("{} cannot be read, so this command has stored nothing", item.draft.chat);
+            self.all.push(target.with_context(unread)?);
             self.places.insert(item.draft.chat.clone(), self.all.len() - 1);
             self.all.len() - 1
         };
