@@ -15,7 +15,7 @@ const TABLE: &str = "annals-queue";
 
 impl LocalQueue {
     /// Moves the turns of an earlier version to this queue, in their order. A crash in between leaves turns in both, and a turn that
-    /// comes twice does nothing.
+    /// comes twice does nothing. Skips a turn that cannot be read, with a warning: the chat's next message answers all.
     pub async fn take_over(&self, dynamodb: &Client) -> anyhow::Result<()> {
         let query = dynamodb
             .query()
@@ -32,9 +32,17 @@ impl LocalQueue {
                 }
                 item => item.context("failed to read the earlier queue")?,
             };
-            let turn =
-                item.get("turn").and_then(|turn| turn.as_s().ok()).map(|turn| serde_json::from_str(turn));
-            self.send(&turn.context("the earlier queue has an entry without a turn")??).await?;
+            let text = |name: &str| item.get(name).and_then(|value: &AttributeValue| value.as_s().ok());
+            let turn = text("turn").and_then(|turn| serde_json::from_str(turn).ok());
+            let Some(turn) = turn else {
+                let number = text("sk");
+                tracing::warn!(
+                    number,
+                    "skipped a turn of the earlier queue that cannot be read; its chat's next message answers what is unanswered"
+                );
+                continue;
+            };
+            self.send(&turn).await?;
         }
         dynamodb
             .delete_table()
