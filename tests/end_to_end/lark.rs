@@ -371,6 +371,29 @@ async fn a_forwarded_conversation_is_read_with_its_messages() {
     it.app.finish().await;
 }
 
+#[tokio::test]
+async fn a_card_in_a_group_and_in_a_forward_is_read_whole() {
+    let it = LarkApp::with(&[]).await;
+    let card =
+        |words: &str| json!({"schema": "2.0", "body": {"elements": [{"tag": "markdown", "content": words}]}});
+    let of_type = |kind: &str, id: &str, content: &Value| {
+        let mut item = listed(id, "", 0);
+        item["msg_type"] = json!(kind);
+        item["body"]["content"] = json!(content.to_string());
+        item
+    };
+    it.lark.seed(of_type("interactive", "om_1", &card("the build failed")));
+    it.lark.seed(of_type("merge_forward", "om_2", &json!({})));
+    let in_a_string = json!({"json_card": card("the well is low").to_string()});
+    let mut child = of_type("interactive", "om_a", &in_a_string);
+    child["upper_message_id"] = json!("om_2");
+    it.lark.seed(child);
+    it.handle(&mentioning(text("om_3", GROUP, "@_user_1 what now?", 10))).await;
+    let asked = texts_of(&it.app.last_request(), "user").join("\n");
+    assert_has(&asked, &["the build failed", "the well is low"]);
+    it.app.finish().await;
+}
+
 /// In plain, as a program takes them where Lark is not set up, they are in `replay.rs`.
 #[tokio::test]
 async fn every_payload_is_taken() {

@@ -67,6 +67,10 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 pub const TYPING: &str = "Typing";
 /// Maximum number of messages per page.
 const PAGE_SIZE: usize = 50;
+/// Query for whole cards. Without it, Lark gives a card as a request to upgrade the client.
+///
+/// Source: <https://github.com/larksuite/oapi-sdk-go/pull/205>.
+const WHOLE_CARDS: (&str, &str) = ("card_msg_content_type", "user_card_content");
 
 /// Client of the Open API for one app. Clones share its connections and its token.
 #[derive(Clone, Debug)]
@@ -144,7 +148,8 @@ impl Client {
     /// Fetches a message. If it is a `merge_forward`, the messages that it forwards follow; their `upper_message_id`
     /// names the message that contains them.
     pub async fn get_message(&self, message_id: &str) -> Result<Vec<Value>, CallError> {
-        let url = self.url(&["im", "v1", "messages", message_id]);
+        let mut url = self.url(&["im", "v1", "messages", message_id]);
+        url.query_pairs_mut().append_pair(WHOLE_CARDS.0, WHOLE_CARDS.1);
         let page: Data<Listed> = self.get("im/v1/messages/:message_id", url).await?;
         Ok(page.data.items)
     }
@@ -181,10 +186,10 @@ impl Client {
             let size = (limit - found.len()).min(PAGE_SIZE).to_string();
             let mut url = self.url(&["im", "v1", "messages"]);
             let given = [("container_id_type", kind), ("container_id", id), ("page_size", &size)];
-            let sort = [("sort_type", "ByCreateTimeDesc")];
+            let fixed = [("sort_type", "ByCreateTimeDesc"), WHOLE_CARDS];
             let some = [("end_time", until), ("page_token", Some(token.as_str()).filter(|t| !t.is_empty()))];
             let some = some.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            url.query_pairs_mut().extend_pairs(given.into_iter().chain(sort).chain(some));
+            url.query_pairs_mut().extend_pairs(given.into_iter().chain(fixed).chain(some));
             let call = Call { name: "im/v1/messages", method: Method::GET, url, body: None };
             let page: Data<Listed> = self.call(&call, &mut budget).await?;
             let Listed { items, has_more, page_token: next } = page.data;

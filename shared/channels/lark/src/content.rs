@@ -11,7 +11,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use annals_channel::json::JsonView;
 use annals_core::message::Part;
 use annals_core::sort_key::Timestamp;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::event::{Body, Message};
 use super::mention::Mentions;
@@ -124,8 +124,11 @@ fn file(body: JsonView<'_>, media_type: &'static str) -> Vec<Piece> {
 }
 
 /// Returns the text of a card: that of its rich text, the form in which Lark returns cards, or every readable string of
-/// the card as it was sent.
+/// the card as it was sent, which may be a string of JSON in one of two fields.
 fn card(body: JsonView<'_>, mentions: &Mentions<'_>) -> Option<String> {
+    let mut fields = ["json_card", "user_dsl"].into_iter().filter_map(|name| body.text(name));
+    let whole: Option<Map<String, Value>> = fields.find_map(|card| serde_json::from_str(card).ok());
+    let body = whole.as_ref().map_or(body, JsonView::of_map);
     let is_rich_text = body.list("elements").is_some_and(|rows| rows.iter().any(Value::is_array));
     let words = if is_rich_text {
         rich_text::pieces(body.map(), mentions).into_iter().map(Piece::line).collect()

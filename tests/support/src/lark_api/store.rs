@@ -186,7 +186,7 @@ impl Store {
                 "activate_status": 2, "app_name": BOT_NAME, "avatar_url": "", "ip_white_list": [], "open_id": BOT_OPEN_ID
             }})),
             "chat" => self.chat(id, &query).map(|data| success(&data)),
-            "get" => self.get(id).map(|data| success(&data)),
+            "get" => self.get(id, &query).map(|data| success(&data)),
             "resource" => match self.resource(id, parts[6], &query) {
                 Ok(file) => return self.called(name, 0, Answer::new(200, "image/png", file)),
                 Err(refusal) => Err(refusal),
@@ -259,10 +259,11 @@ impl Store {
         Ok(json!({"code": 0, "msg": "ok", "tenant_access_token": token, "expire": expire}))
     }
 
-    fn get(&self, id: &str) -> Result<Value, Refusal> {
+    fn get(&self, id: &str, query: &Query) -> Result<Value, Refusal> {
         self.is_there(id)?;
         let is_asked = |message: &&Value| message["message_id"] == id || message["upper_message_id"] == id;
-        let items: Vec<&Value> = self.messages.iter().filter(is_asked).collect();
+        let items: Vec<Value> =
+            self.messages.iter().filter(is_asked).map(|message| shown(message, query)).collect();
         let chat_id = items.first().and_then(|item| item["chat_id"].as_str()).unwrap_or_default();
         self.may_write(chat_id, true)?;
         Ok(json!({ "items": items }))
@@ -312,7 +313,8 @@ impl Store {
         }
         let start: usize =
             query.get("page_token").and_then(|token| token.strip_prefix("at-")?.parse().ok()).unwrap_or(0);
-        let page: Vec<&Value> = found.iter().skip(start).take(size).copied().collect();
+        let page: Vec<Value> =
+            found.iter().skip(start).take(size).map(|message| shown(message, query)).collect();
         let next = start + page.len();
         let mut data = json!({"items": page, "has_more": next < found.len()});
         if next < found.len() {
@@ -516,6 +518,17 @@ fn check_card(card: &Value) -> Result<(), Refusal> {
         );
     }
     Ok(())
+}
+
+/// Returns a message as the API gives it: a card only if the query asks for it.
+fn shown(message: &Value, query: &Query) -> Value {
+    let mut message = message.clone();
+    let is_whole = query.get("card_msg_content_type").is_some_and(|kind| kind == "user_card_content");
+    if message["msg_type"] == "interactive" && !is_whole {
+        let elements = json!([[{"tag": "text", "text": "请升级至最新版本客户端，以查看内容"}]]);
+        message["body"]["content"] = json!({ "elements": elements }).to_string().into();
+    }
+    message
 }
 
 fn success(data: &Value) -> Value {
