@@ -372,6 +372,43 @@ async fn a_forwarded_conversation_is_read_with_its_messages() {
 }
 
 #[tokio::test]
+async fn the_replied_to_message_is_fetched_for_a_message_that_asks() {
+    let it = LarkApp::start().await;
+    let words = "the well is low ".repeat(100);
+    let mut parent = listed("om_1", &words, 0);
+    parent["mentions"] = json!([{"key": "@_user_1", "id": "ou_bo", "id_type": "open_id", "name": "Bo"}]);
+    it.lark.seed(parent);
+    let mut own = listed("om_2", "It rains.", 0);
+    own["sender"] = json!({"id": APP_ID, "id_type": "app_id", "sender_type": "app"});
+    it.lark.seed(own);
+    let replying = |id: &str, words: &str, to: &str| {
+        let mut event = text(id, GROUP, words, 1);
+        event["event"]["message"]["parent_id"] = json!(to);
+        event["event"]["message"]["root_id"] = json!(to);
+        event
+    };
+    let first = mentioning(replying("om_3", "@_user_1 ", "om_1"));
+    it.handle(&first).await;
+    it.handle(&mentioning(replying("om_4", "@_user_1 really?", "om_2"))).await;
+    it.handle(&replying("om_5", "indeed", "om_1")).await;
+    assert_eq!(it.lark.codes("get"), [0, 0], "a message that does not ask costs a request");
+    it.lark.recall("om_1");
+    it.handle(&mentioning(replying("om_6", "@_user_1 and now?", "om_1"))).await;
+    it.handle(&first).await;
+
+    let history = it.app.history("lark:chat:oc_garden").await;
+    let said = history.iter().filter(|message| message["role"] == "user");
+    let said: Vec<_> = said.map(|message| (&message["id"], &message["metadata"]["replyTo"])).collect();
+    let of_bo = json!({"messageId": "om_1", "text": format!("{}…", &words[..1000]), "senderName": "Bo"});
+    let of_the_bot = json!({"messageId": "om_2", "text": "It rains.", "fromBot": true});
+    let unknown = json!({"messageId": "om_1"});
+    let ids = ["om_3", "om_4", "om_5", "om_6"].map(|id| json!(id));
+    let wanted: Vec<_> = ids.iter().zip([&of_bo, &of_the_bot, &unknown, &unknown]).collect();
+    assert_eq!(said, wanted);
+    it.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_card_in_a_group_and_in_a_forward_is_read_whole() {
     let it = LarkApp::with(&[]).await;
     let card =

@@ -69,7 +69,7 @@ fn check_lark_event(event: &Value) {
 fn check_lark_item(item: &Value, items: &[Value], bot: &lark::bot::Bot) {
     let _ = lark::parse::places(item, &settings());
     let message = json!({"message_id": "om_9", "chat_id": item["chat_id"], "thread_id": item["thread_id"],
-        "chat_type": "group", "create_time": "1764057600000", "content": "so?"});
+        "parent_id": item["message_id"], "chat_type": "group", "create_time": "1764057600000", "content": "so?"});
     let event = json!({"header": {"event_type": "im.message.receive_v1"}, "event": {"message": message}});
     let found = lark::parse::parse(&event, bot, &settings()).unwrap();
     let Some(beside) = draft_of(&found[0]) else { return };
@@ -78,6 +78,7 @@ fn check_lark_item(item: &Value, items: &[Value], bot: &lark::bot::Bot) {
         assert!(!draft.asks);
     }
     check_sound(&lark::listed::with_children(beside.clone(), items));
+    check_sound(&lark::listed::with_parent(beside.clone(), items, bot));
 }
 
 /// Checks a call of Discord: an interaction, a webhook event, or a dispatch of the gateway.

@@ -1,5 +1,5 @@
-//! Messages fetched from the API: [`from_listed`] makes the record that the message's event would have made, and
-//! [`with_children`] completes a message that forwards others.
+//! Messages fetched from the API: [`from_listed`] makes the record that the message's event would have made,
+//! [`with_children`] completes a message that forwards others, and [`with_parent`] one that replies to another.
 //!
 //! ```json
 //! {"message_id": "om_…", "chat_id": "oc_…", "thread_id": "omt_…", "msg_type": "text", "deleted": false,
@@ -71,6 +71,20 @@ fn is_beside(message: &Message<'_>, beside: &Draft) -> bool {
 /// Returns true if an item forwards other messages, so that [`with_children`] can complete its record.
 pub fn is_merge_forward(item: &Value) -> bool {
     item.get("msg_type").and_then(Value::as_str) == Some("merge_forward")
+}
+
+/// Adds the message that `draft` replies to. `items` is the API's answer for its id. Returns `draft` unchanged if `items`
+/// does not contain it, or if it was recalled.
+#[must_use]
+pub fn with_parent(mut draft: Draft, items: &[Value], bot: &Bot) -> Draft {
+    let id = metadata::parent_of(&draft.metadata);
+    let found = items.iter().filter_map(JsonView::of).filter(|item| !item.flag("deleted"));
+    let mut found = found.filter_map(|item| Message::listed(item).ok());
+    let Some(parent) = found.find(|message| Some(message.id.as_str()) == id) else { return draft };
+    let mut lines = vec![content::lines(&parent)];
+    children(parent.id.as_str(), items, 0, &mut lines);
+    metadata::set_parent(&mut draft.metadata, &parent, &lines.join("\n"), gate::is_own(&parent, bot));
+    draft
 }
 
 /// Adds the forwarded messages to `draft` as lines of text. `items` is the API's answer for its id: the message itself,

@@ -159,9 +159,10 @@ impl Parser<'_> {
         let asks = gate::asks(&message, &content, self.bot);
         let draft = draft(&message, content, self.chat(&message)?);
         let draft = draft.asking_as(asks, self.settings.group_activation);
+        let has_parent = draft.asks && metadata::parent_of(&draft.metadata).is_some();
         Ok(match command {
             Some(command) => Incoming::command(command, draft),
-            None if message.kind == "merge_forward" => Incoming::Partial(Box::new(draft)),
+            None if has_parent || message.kind == "merge_forward" => Incoming::Partial(Box::new(draft)),
             None => Incoming::message(draft),
         })
     }

@@ -23,7 +23,8 @@ use tokio::time::timeout;
 use crate::about::ABOUT;
 use crate::bot::Bot;
 use crate::client::Client;
-use crate::listed::with_children;
+use crate::listed::{with_children, with_parent};
+use crate::metadata;
 use crate::parse::{self, Incoming, parse};
 use crate::settings::LarkConfig;
 use crate::verify::{self, Secrets, Signature, verify};
@@ -147,8 +148,20 @@ impl Webhook for LarkWebhook {
         Ok(Events { has_own_time, ..Events::new(incoming, Response::Json(json!({}))) })
     }
 
-    /// Adds the messages that a merged message forwards.
+    /// Adds the messages that a merged message forwards, or what the replied-to message says, if Lark gives that soon.
     async fn complete(&self, draft: Draft) -> Result<Draft, ReadError> {
+        if let Some(parent) = metadata::parent_of(&draft.metadata) {
+            let Some(client) = &self.client else { return Ok(draft) };
+            let asked = timeout(ADVISORY_TIMEOUT, client.get_message(parent)).await;
+            return Ok(match asked {
+                Ok(Ok(items)) => with_parent(draft, &items, &self.bot(false).await?),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "failed to get a replied-to message from Lark; continuing without it");
+                    draft
+                }
+                Err(_) => draft,
+            });
+        }
         let items = self.message(&draft.message_id).await?;
         Ok(with_children(draft, &items))
     }

@@ -5,7 +5,7 @@ use annals_core::sort_key::Timestamp;
 use annals_core::testing::{as_kind, stored};
 
 use super::*;
-use crate::listed::{from_listed, is_merge_forward, with_children};
+use crate::listed::{from_listed, is_merge_forward, with_children, with_parent};
 use crate::parse::places;
 use annals_channel::webhook::withdrawn;
 
@@ -151,6 +151,23 @@ fn forwarded_messages_become_lines() {
         child("om_5", "om_5", 3, "text", json!({"text": "itself"})),
     ];
     assert!(with_children(forward, &circle).parts.len() == 1);
+}
+
+#[test]
+fn a_replied_to_message_is_read_with_what_it_forwards_unless_it_was_recalled() {
+    let reply = draft(p2p(with(text("so?"), json!({"parent_id": "om_4", "root_id": "om_4"}))));
+    let item = |id: &str, kind: &str, content: Value| {
+        json!({"message_id": id, "chat_id": "oc_ada", "msg_type": kind, "sender": ada(),
+               "body": {"content": content.to_string()}})
+    };
+    let parent = item("om_4", "merge_forward", json!({}));
+    let child = with(item("om_a", "text", json!({"text": "one"})), json!({"upper_message_id": "om_4"}));
+    let full = with_parent(reply.clone(), &[parent.clone(), child], &bot());
+    let wanted = json!({"messageId": "om_4", "text": "[forwarded messages]\nou_ada: one"});
+    assert_eq!(json!(full.metadata)["replyTo"], wanted);
+    assert_eq!(full.parts, reply.parts);
+    let recalled = with(parent, json!({"deleted": true}));
+    assert_eq!(with_parent(reply.clone(), &[recalled], &bot()), reply);
 }
 
 #[test]
