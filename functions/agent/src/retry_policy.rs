@@ -10,13 +10,32 @@
 //!
 //! Of a run: a constant here, a field of [`Asking`], and a case in `failed` or `may_call`. Of a turn, which may take
 //! several runs: a counter in [`Trace`](annals_core::trace::Trace), which the head keeps between them without a further
-//! write, and a `may_…` beside the recorder's `may_request`, with the limit as a parameter of `Recorder::new`. A reason for the
-//! model is a field of its `Question`, counted in `tokens`, and said after the steps in `Conversation::of_question`. Of one
-//! HTTP request: `hosted.rs` of the models, whose `send` sends every request and asks `may_request` first (which keeps two
-//! thirds of the number for the answer). A refused one is `ModelError::RequestsSpent`: [`Asking::failed`] gives up with a
-//! notice, summaries and captures are skipped, a `/compact` gets a notice, and a join fails the attempt. A tool is called only
-//! if two requests are left. A profile's `limits` (`agents/profile.rs` in the core) lower some of these bounds. A count that
-//! holds over a run that dies would cost a write for each request.
+//! write, and a `may_…` beside the recorder's `may_request`, with the limit as a parameter of `Recorder::new`. A count that
+//! holds over a run that dies would cost a write for each request. A profile's `limits` (`agents/profile.rs` in the core)
+//! lower some of these bounds. A turn ends where a reply asks for an approval; the reply continues as another turn, for
+//! which each bound begins anew.
+//!
+//! - **Requests** are counted in `hosted.rs` of the models, whose `send` sends every request and asks `may_request` first
+//!   (which keeps two thirds of the number for the answer). A refused one is `ModelError::RequestsSpent`: [`Asking::failed`]
+//!   gives up with a notice, summaries and captures are skipped, a `/compact` gets a notice, and a join fails the attempt. A
+//!   tool is called only if two requests are left. Visits of the compactor belong to no turn, and are not counted.
+//! - **Their number as a setting** goes to `Recorder::new` in `run_turns` (`turn.rs`), and `RequestsSpent` names it. The least
+//!   is 6: a third is for summaries, of which one is made and repeated. Below 12, a run's joins ([`JOINS`], each with a
+//!   summary) can spend that third and then the attempts.
+//! - **Calls** are made in `call_tools` (`rounds.rs`) and, once approved, in `call_approved` (`resume.rs`). Count them in
+//!   `call_allowed` (`tools.rs`), after `check` and the look at `left`, before `carry_out`; its span has begun. Today a run
+//!   makes at most [`ROUNDS`] × [`CALLS`], and before them those that were approved. If none is left, `request` (`ask.rs`) must ask
+//!   for words as for `may_call`, or the model calls in vain; a new field of its `Question`, counted in `tokens` and said after
+//!   the steps in `Conversation::of_question`, tells the model why. Calls outlive their run in two cases alone: an approved
+//!   call, and a reply that could not be stored. Otherwise the run makes the remaining attempts itself.
+//! - **Time of calls** is a deadline, `left`: no sum. [`CALLS_TIME`] stays beside a sum, since it counts the model's time, too.
+//!   Calls of one answer run at once, so a sum is measured around `join_all` in `call_tools` and around each call in
+//!   `call_approved`, not in `call_allowed`. `left` is then the lesser of the deadline and the rest of the sum.
+//! - **Pieces of a reply** are counted in each client's `send`. A limit goes into `OutgoingReply`, and spares `question`, which
+//!   buttons answer. A run continues at the count of sent pieces, so the limit is kept in `OpenTurn`, which the commit writes
+//!   anyway: the pieces are the same in each run.
+//! - **A counter in `Trace`** is named in `Recorder::take`, which drops all else, is 0 in `Delivery::new`, and has a
+//!   `#[serde(default, …)]`, without which older heads and segments cannot be read. The compiler asks for none of the three.
 
 use std::time::Duration;
 
