@@ -26,7 +26,9 @@ pub struct About {
     pub development_secret: &'static str,
     /// All settings of the channel.
     pub settings: &'static [Setting],
-    /// Setting with the address of the platform's API.
+    /// Setting with the address of the platform's API. On a host of the operator's own it has no default: it is
+    /// [described](Setting::described) as required, and read by [`all_or_none`](crate::settings::all_or_none) with the
+    /// secrets. See [`ChannelDefinition::development`](crate::channel::ChannelDefinition::development).
     pub api_base: Setting,
     /// Rate limit of the bot over all chats.
     pub bot_rate_limit: RateLimit,

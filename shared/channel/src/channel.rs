@@ -29,7 +29,9 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     fn config(env: Env<'_>) -> Result<Option<Self::Config>, ConfigError>;
 
     /// Returns the settings of a program in which nothing is set. `secret` is the [development
-    /// secret](crate::about::About::development_secret), or the key of the data directory.
+    /// secret](crate::about::About::development_secret), or the key of the data directory. Tests start functions with these
+    /// alone, and [`Api::new`](crate::client::Api::new) refuses an empty address. So an [address of the
+    /// API](crate::about::About::api_base) without a default is among them: one where nothing listens, `http://127.0.0.1:9`.
     fn development(secret: &SecretString) -> Vec<(&'static str, SecretString)>;
 
     /// Creates its client. `settings` are `None` in a process that does not answer messages.
@@ -42,7 +44,8 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     /// Creates its webhook. `client` is `None` if the channel is not set up.
     fn webhook(config: &Self::Config, client: Option<Self::Client>, settings: Settings) -> Self::Webhook;
 
-    /// Returns an event with the text `hello` and the time `today`, in epoch seconds.
+    /// Returns an event with the text `hello` and the time `today`, in epoch seconds. It is JSON, like the bodies of
+    /// [`ChannelDefinition::replay`], `infra/events` and [`Example`]: a webhook of forms accepts JSON, too.
     fn hello(today: i64) -> Value;
 
     /// Returns the call that delivers the recorded event `json`, whose bytes are `body`; `None` if it is not this platform's.

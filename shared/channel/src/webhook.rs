@@ -40,13 +40,17 @@ pub trait Webhook: Send + Sync + 'static {
         Ok(MAX_BODY_BYTES)
     }
 
-    /// Checks that the call comes from the platform. It does not wait. A platform whose keys are fetched, and change, needs this
+    /// Checks that the call comes from the platform. If the proof is a field of the body, as Lark's token, it is read first,
+    /// alone, by a struct that borrows it: a [`Value`] of a forged body takes many times its bytes.
+    /// [`Webhook::body_limit`] is then the longest message of the platform.
+    ///
+    /// It does not wait. A platform whose keys are fetched, and change, needs this
     /// as a future, with a second error for keys that cannot be had (503: no platform repeats what got 401); they are kept
     /// by id, and an unknown id is asked for at most once a minute, since a forger can name any.
     ///
     /// No platform verifies the address by a `GET` yet. That would be a method here with the query (a `GET` without that query
-    /// stays 405), a [`Response`] of plain text, `.get(…)` in `shared/runtime/src/webhook.rs`, and a second event of the
-    /// function in the template, beside `Webhook`.
+    /// stays 405, as `http_access.rs` asserts), a [`Response`] of plain text, `.get(…)` in `shared/runtime/src/webhook.rs`,
+    /// and a second event of the function in the template, beside `Webhook`. [`probe`](crate::setup::probe) only posts.
     ///
     /// # Errors
     ///
@@ -55,6 +59,10 @@ pub trait Webhook: Send + Sync + 'static {
 
     /// Parses an event. The keys depend on the event, the bot and the settings alone, so that a redelivery gives the same
     /// ones; the platform is asked for what the event leaves out.
+    ///
+    /// If it does not answer in time, an event that it delivers again is [`ReadError::Late`], or [`ReadError::Platform`], as
+    /// in Lark's webhook. Any other is read without the answer; if that would tell a person from a bot, the message does not
+    /// ask. The bot's own id is asked for once in a process, as in Lark's `Client::bot`.
     fn read(&self, event: Value) -> impl Future<Output = Result<Events<Self::Button>, ReadError>> + Send;
 
     /// Completes a [partial](Incoming::Partial) message.
@@ -74,7 +82,8 @@ pub trait Webhook: Send + Sync + 'static {
     }
 
     /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the
-    /// response, if it is not [that of the call](Events::response).
+    /// response, if it is not [that of the call](Events::response). A platform that shows no response is sent the result by
+    /// the webhook's client, as Telegram is.
     fn respond_to_press(
         &self,
         _press: &Press<Self::Button>,
@@ -97,7 +106,7 @@ pub trait Webhook: Send + Sync + 'static {
 
 /// A platform's patience with a call: how long it waits for the response, and what it accepts after that.
 pub enum Patience {
-    /// It waits for as long as an event may take.
+    /// It waits for as long as an event may take, or never delivers an event again. A 503 then loses the event.
     Unlimited,
     /// It waits for this time, and delivers the event again later. An event that takes longer is cut off, and stored by its
     /// redelivery: not for a platform whose redelivery can be off.
@@ -148,7 +157,7 @@ pub struct Unverified;
 /// The events of one call.
 #[derive(Debug)]
 pub struct Events<B> {
-    /// The events, in order.
+    /// The events, in order. After one that cannot be stored, the rest comes with the redelivery of the call.
     pub incoming: Vec<Incoming<B>>,
     /// False if the times of the drafts are those of the event and not of the message: then the time that was stored first
     /// is kept.
