@@ -75,8 +75,8 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`. An API that takes less gets a function of
-    /// the id, in call and result alike.
+    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`. An API that takes less gets a pure
+    /// function of the id, in call and result alike: later turns send the same bytes, and caches hold.
     Call(String, ToolCall),
     /// The result of a call, with its id. An API that wants the name of the tool gets that of the earlier [`Block::Call`], and one
     /// that wants an object the text in an object.

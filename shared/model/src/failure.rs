@@ -2,6 +2,17 @@
 //!
 //! A body may quote messages of people. It is searched for known reasons only, such as a request that is too long or a
 //! wrong key, and does not leave this module.
+//!
+//! # A new provider
+//!
+//! The compiler asks for none of this:
+//!
+//! - `WORDS` for a request that is too long, `FILTERED`, `BLIND` for images.
+//! - `WRONG_KEY` if a wrong key is refused with 400. Of another status, `status_of_response` makes 401.
+//! - The fields that hold an error's text: `texts` reads strings, and nothing in lists. `of_body` takes `type` before
+//!   `code`, also where it is just `error`.
+//! - `CODES` and `status_of` for errors inside a stream that do not have their status as a number.
+//! - A pause before the next try that is in the body, and not in `Retry-After`.
 
 use std::time::Duration;
 

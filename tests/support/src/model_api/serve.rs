@@ -29,6 +29,8 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
+/// Answers a request in the shape of its path. One without parameters is taken for OpenAI's if no shape is named here, one
+/// with two for Bedrock's; a path with one parameter needs a handler of its own. A list of models is always OpenAI's.
 async fn ask(
     State(shared): State<Arc<Shared>>,
     path: Option<Path<(String, String)>>,
