@@ -32,7 +32,8 @@ pub struct Draft {
     pub user_id: String,
     /// Id, unique in the chat.
     pub message_id: MessageId,
-    /// Time of the message, by the event.
+    /// Time of the message, by the event; [`Timestamp::MIN`] if the event does not tell it. Of a platform, it is the message's
+    /// own time only if `Events::has_own_time` of its call is true; else `Receiver::timed` keeps the time that came first.
     pub ts: Timestamp,
     /// Time at which this form was made, if the platform gives it. It orders the forms of one message, so that a late
     /// redelivery of an older form is recognised as a duplicate.
