@@ -182,7 +182,7 @@ pub(crate) struct ChatView {
     /// `answering`: a run holds the chat. `waiting`: a message is unanswered, and no run holds the chat.
     #[schema(required)]
     pending_turn: Option<PendingTurn>,
-    /// The newest of the last replies that failed to reach the platform.
+    /// Of the newest six records, the newest reply that failed to reach the platform, also if a later one was delivered.
     #[schema(required)]
     delivery_failure: Option<FailedDelivery>,
     /// Time since which the platform refuses messages to this chat, and the reason.

@@ -213,7 +213,8 @@ impl SortKey {
         self.with_suffix(&format!("4reply-approval-{id}"))
     }
 
-    /// Returns true if this belongs to a reply: a form of it, or an answer to its requests.
+    /// Returns true if this belongs to a reply: a later form of it, or an answer to its requests. A reply in any form is
+    /// `is_reply() || is_later_form() && belongs_to_reply()`.
     pub fn belongs_to_reply(&self) -> bool {
         self.suffix().starts_with("4reply-")
     }
@@ -230,7 +231,7 @@ impl SortKey {
         format!("{}#~", self.base().0)
     }
 
-    /// Returns true if this is the key of a reply.
+    /// Returns true if this is the key of a reply, in its first form.
     pub fn is_reply(&self) -> bool {
         self.0.ends_with("#4reply")
     }
