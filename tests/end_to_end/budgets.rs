@@ -44,7 +44,7 @@ impl Bench {
     }
 }
 
-/// A message as the Telegram parser makes it, with 300 characters of text.
+/// A message as the Telegram parser makes it, with 240 characters of text.
 fn message(number: u64, asks: bool) -> Draft {
     let metadata = json!({
         "senderName": "Ada Lovelace", "senderUsername": "ada_lovelace", "chatType": "supergroup",
@@ -58,7 +58,7 @@ fn message(number: u64, asks: bool) -> Draft {
         form_ts: Timestamp::from_millis(START),
         metadata: serde_json::from_value(metadata).unwrap(),
         asks,
-        ..world::message(&chat, number, ts, &"m".repeat(300))
+        ..world::message(&chat, number, ts, &"m".repeat(240))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Telegram: messages of a group and of a channel. The parser's tests have the rules by which they are answered.
 
-use annals_test_support::model_api::lines_said;
+use annals_test_support::model_api::{lines_said, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::TestApp;
@@ -25,6 +25,27 @@ async fn unaddressed_messages_are_context_of_the_next_answer() {
     assert_eq!(app.history("telegram:chat:-1").await.len(), 4);
     let sent = app.telegram_api().sent();
     assert_eq!((sent.len(), sent[0].reply_to), (1, Some(3)));
+    app.finish().await;
+}
+
+/// With privacy mode, the bot gets the other message only within the reply.
+#[tokio::test]
+async fn the_model_sees_what_a_message_replies_to() {
+    let app = TestApp::start().await;
+    let bob = json!({"id": 43, "is_bot": false, "first_name": "Bob"});
+    let photo = json!([{"file_id": "p", "width": 1}]);
+    let original = json!({"message_id": 1, "from": bob, "caption": "Frost kills beans.\nSay \"never\".", "photo": photo});
+    let asked = |id| {
+        group(-1, id, "@annals_test_bot is this true?").mention().with("reply_to_message", original.clone())
+    };
+    app.handle(asked(2)).await;
+    let seen = texts_of(&app.last_request(), "user").concat();
+    let told = "[in reply to Bob: \"Frost kills beans. Say 'never'. [file, image/jpeg, photo]\"]\n@annals_test_bot is";
+    assert!(seen.contains(told), "{seen}");
+    // A quotation of it is what the message is about.
+    app.handle(asked(3).with("quote", json!({"text": "kills beans"}))).await;
+    let seen = texts_of(&app.last_request(), "user").concat();
+    assert!(seen.contains("[in reply to Bob: \"kills beans\"]\n@annals_test_bot is"), "{seen}");
     app.finish().await;
 }
 

@@ -306,7 +306,9 @@ impl<'a> Targets<'a> {
             Kind::Normal if revision == 0 => {
                 // Messages within what a summary counts are summarised in one request, however many there are.
                 let beside = tokens_beside(draft.role, true);
-                let tokens = tokens::of_message(&UiMessage::new("", draft.role, draft.parts));
+                let mut message = UiMessage::new("", draft.role, draft.parts);
+                message.metadata = draft.metadata;
+                let tokens = tokens::of_message(&message);
                 target.said.add(draft.ts, draft.role == Role::User, tokens.saturating_add(beside));
             }
             _ => {}

@@ -8,6 +8,7 @@
 //! - [`platform`]: the client of a platform, which sends replies
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
 //! - [`rate_limit`]: rate limits
+//! - [`replied`]: what is kept of a replied-to message
 //! - [`split`]: division of a Markdown text into messages; [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
 //! - [`json`]: a lenient look at a platform's JSON
@@ -23,6 +24,7 @@ pub mod finding;
 pub mod json;
 pub mod platform;
 pub mod rate_limit;
+pub mod replied;
 pub mod seam;
 pub mod settings;
 pub mod setup;

@@ -29,7 +29,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::message::UiMessage;
+use crate::message::{Role, UiMessage};
 use crate::visible::is_hidden;
 
 const NAMES: &str = "message event reply notes summary conversation focus tool_call tool_result time";
@@ -136,12 +136,38 @@ pub fn tool_result(result: &str) -> String {
     format!("<tool_result>{}</tool_result>", escape(result))
 }
 
+/// Returns the lines before a message's own text: [`forwarded`] and [`replied_to`].
+pub fn lead_lines(message: &UiMessage) -> impl Iterator<Item = String> {
+    forwarded(message).into_iter().chain(replied_to(message))
+}
+
 /// Returns the line before a forwarded message, so that its text is not taken for that of the sender.
 pub fn forwarded(message: &UiMessage) -> Option<String> {
     let from = message.metadata.forwarded_from().map(clean_name);
     let from = from.filter(|from| !from.is_empty()).unwrap_or_else(|| "somebody".to_owned());
     let line = format!("[forwarded: these are the words of {from}, not of the sender]");
     message.metadata.is_forwarded().then_some(line)
+}
+
+/// Returns the line that tells what a person's message replies to: `[in reply to Bob: "Frost kills beans…"]`. Often the
+/// model can know it from nothing else: the bot did not receive that message, or it is not in view any more.
+pub fn replied_to(message: &UiMessage) -> Option<String> {
+    let reply = message.metadata.replied_to().filter(|_| message.role == Role::User)?;
+    let field = |name: &str| reply[name].as_str().unwrap_or_default();
+    let name = if reply["own"] == true { "you".to_owned() } else { clean_name(field("senderName")) };
+    let text = [field("quote"), field("text")].map(one_line).into_iter().find(|text| !text.is_empty());
+    match (name.as_str(), text) {
+        ("", None) => None,
+        ("", Some(text)) => Some(format!("[in reply to somebody: \"{text}\"]")),
+        (name, None) => Some(format!("[in reply to {name}]")),
+        (name, Some(text)) => Some(format!("[in reply to {name}: \"{text}\"]")),
+    }
+}
+
+/// Returns `text` on one line, without the quotation marks that would end a quotation of it.
+fn one_line(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.replace(['"', '“', '”', '„', '‟', '＂', '″', '〃'], "'")
 }
 
 fn block(name: &str, text: &str) -> String {

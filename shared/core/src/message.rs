@@ -73,25 +73,15 @@ impl UiMessage {
         texts.join("\n")
     }
 
-    /// Shortens each text to about `share` (0 to 1) of its length. A mark replaces its middle.
+    /// Shortens each text, and what it quotes of the replied-to message, to about `share` (0 to 1) of its length. A mark
+    /// replaces its middle.
     pub fn shorten(&mut self, share: f64) {
         for part in &mut self.parts {
-            let PartView::Text(text) = part.view() else { continue };
-            let length = text.chars().count();
-            // A little less, because of the mark.
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                clippy::cast_precision_loss,
-                reason = "a share of a length is a length"
-            )]
-            let kept = ((length as f64 * share * 0.9) as usize).saturating_sub(60);
-            let (head, tail) = (kept - kept / 3, kept / 3);
-            let head: String = text.chars().take(head).collect();
-            let tail: String = text.chars().skip(length - tail).collect();
-            let left_out = length - kept;
-            *part = Part::text(format!("{head}\n[… {left_out} characters are left out here …]\n{tail}"));
+            if let PartView::Text(text) = part.view() {
+                *part = Part::text(shortened(text, share));
+            }
         }
+        self.metadata.replace_replied_to(|text| shortened(text, share));
     }
 
     /// Returns true if a part, or the metadata as a whole, is nested deeper than [`MAX_DEPTH`].
@@ -117,6 +107,30 @@ impl UiMessage {
             _ => false,
         })
     }
+}
+
+/// Length of the mark in place of what [`UiMessage::shorten`] leaves out, at most.
+const MARK_CHARS: usize = 60;
+
+/// Returns `text` without its middle: see [`UiMessage::shorten`].
+fn shortened(text: &str, share: f64) -> String {
+    let length = text.chars().count();
+    if length <= MARK_CHARS {
+        return text.to_owned();
+    }
+    // A little less, because of the mark.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a share of a length is a length"
+    )]
+    let kept = ((length as f64 * share * 0.9) as usize).saturating_sub(MARK_CHARS);
+    let (head, tail) = (kept - kept / 3, kept / 3);
+    let head: String = text.chars().take(head).collect();
+    let tail: String = text.chars().skip(length - tail).collect();
+    let left_out = length - kept;
+    format!("{head}\n[… {left_out} characters are left out here …]\n{tail}")
 }
 
 /// One part of a message: a JSON object with a string `type`, kept as it was received.

@@ -51,7 +51,8 @@ pub struct FromPlatform {
     /// Name of the topic in the chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_title: Option<String>,
-    /// The replied-to message, for readers: `messageId` and what the platform gives of it.
+    /// The replied-to message: `messageId`, and of what the platform gives of it `senderName`, `own` (true for a message of
+    /// this bot), `text` and `quote`. See [`crate::markup::replied_to`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Value>,
     /// The origin of a forwarded message.
@@ -179,6 +180,21 @@ impl Metadata {
     /// Returns the name of the author of a forwarded message.
     pub fn forwarded_from(&self) -> Option<&str> {
         self.0.get("forward")?.get("from")?.as_str()
+    }
+
+    /// Returns what the platform says of the replied-to message: see [`FromPlatform::reply_to`].
+    pub fn replied_to(&self) -> Option<&Value> {
+        self.0.get("replyTo")
+    }
+
+    /// Replaces the texts of the replied-to message.
+    pub(crate) fn replace_replied_to(&mut self, replaced: impl Fn(&str) -> String) {
+        let fields = self.0.get_mut("replyTo").and_then(Value::as_object_mut).into_iter().flatten();
+        for (_, text) in fields.filter(|(name, _)| matches!(name.as_str(), "text" | "quote")) {
+            if let Some(long) = text.as_str() {
+                *text = replaced(long).into();
+            }
+        }
     }
 
     /// Returns the ids that `channel` alone needs, as its crate defines them; the default if there are none.

@@ -4,7 +4,7 @@
 //! The estimate does the first and guesses the second with weights per class of characters. `tests/token_estimate.rs`
 //! compares it with a real tokenizer; [`correction`] adapts it to the model's own count.
 
-use crate::markup::{Sender, escape};
+use crate::markup::{self, Sender, escape};
 use crate::media;
 use crate::message::{PartView, UiMessage};
 
@@ -38,7 +38,8 @@ pub fn of_text(text: &str) -> u32 {
 
 /// Estimates a message as it is sent to a model, without its [sender](crate::markup::Sender::tokens).
 pub fn of_message(message: &UiMessage) -> u32 {
-    message.parts.iter().fold(PER_MESSAGE, |sum, part| {
+    let lead = markup::lead_lines(message).map(|line| of_text(&escape(&line)));
+    message.parts.iter().fold(lead.fold(PER_MESSAGE, u32::saturating_add), |sum, part| {
         sum.saturating_add(match part.view() {
             PartView::Text(text) => of_text(&escape(text)),
             // In words; an image that is shown takes more, see `media::IMAGE_TOKENS`.

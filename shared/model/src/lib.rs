@@ -156,10 +156,10 @@ impl Model {
 }
 
 impl Question<'_> {
-    /// Returns the unanswered messages, a line each.
+    /// Returns the words of the unanswered messages, a line each.
     fn said(&self) -> String {
         let unanswered = &self.messages[self.first_unanswered()..];
-        let said: Vec<String> = unanswered.iter().map(readable::text).collect();
+        let said: Vec<String> = unanswered.iter().map(readable::words).collect();
         said.join("\n")
     }
 }

@@ -4,18 +4,22 @@ use annals_core::message::{Part, PartView, Role, UiMessage};
 use annals_core::record::Kind;
 use annals_core::{markup, media};
 
-/// Returns the text of a message, with its files and tool results by name; not escaped.
+/// Returns a message as its model reads it: what it forwards or replies to, then its [`words`]; not escaped.
 pub(super) fn text(message: &UiMessage) -> String {
+    markup::lead_lines(message).chain([words(message)]).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the text of a message, with its files and tool results by name; not escaped.
+pub(super) fn words(message: &UiMessage) -> String {
     // The model would take a note to the user for its own words.
     let is_sent = |part: &&Part| message.role != Role::Assistant || !media::is_note(part);
     let text = message.parts.iter().filter(is_sent).filter_map(line).collect::<Vec<_>>().join("\n");
-    let text = if text.trim().is_empty() && message.role == Role::User {
+    if text.trim().is_empty() && message.role == Role::User {
         // Providers refuse an empty message.
         "[a message without text]".to_owned()
     } else {
         text
-    };
-    markup::forwarded(message).into_iter().chain([text]).collect::<Vec<_>>().join("\n")
+    }
 }
 
 pub(super) fn is_summary(message: &UiMessage) -> bool {

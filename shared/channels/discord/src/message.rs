@@ -9,11 +9,11 @@
 //! Source: [message create](https://discord.com/developers/docs/events/gateway-events#message-create).
 
 use annals_channel::json::JsonView;
+use annals_channel::replied;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{ParseError, Places};
 use annals_core::draft::{Asks, Draft};
 use annals_core::message::Part;
-use annals_core::metadata::ChatType;
 use annals_core::record::Kind;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde_json::{Value, json};
@@ -92,8 +92,7 @@ fn said(
         None => without_own_mention(content.parts, &content.said, message, bot),
     };
     let asks = if may_ask { gate::asks(message, chat_type, bot) } else { Asks::Never };
-    let metadata =
-        metadata::of(sender, (chat_type, None), None, reply_to(message, chat_type), &Ids::default());
+    let metadata = metadata::of(sender, (chat_type, None), None, reply_to(message, bot), &Ids::default());
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_exact_form_ts(message.text("edited_timestamp").and_then(time).unwrap_or(ts))
@@ -122,20 +121,24 @@ fn without_own_mention(mut parts: Vec<Part>, said: &str, message: JsonView<'_>, 
     parts
 }
 
-fn reply_to(message: JsonView<'_>, chat_type: ChatType) -> Option<Value> {
+fn reply_to(message: JsonView<'_>, bot: &Bot) -> Option<Value> {
     const FORWARD: i64 = 1;
     let reference = message.object("message_reference")?;
     let id = reference.id("message_id").filter(|_| reference.int("type") != Some(FORWARD))?;
     let mut reply = json!({"messageId": id});
-    let original = message.object("referenced_message");
-    let text = original.and_then(|original| original.text("content"));
-    let name = original
-        .and_then(|original| Sender::of(original.object("author")?, None))
-        .map(|sender| sender.shown_name().to_owned());
-    // In direct messages the whole conversation is known.
-    if let (ChatType::Group, Some(original), Some(text)) = (chat_type, original, text) {
-        reply["text"] = named(text, original).chars().take(200).collect::<String>().into();
-        reply["senderName"] = name.into();
+    if let Some(original) = message.object("referenced_message") {
+        let author = original.object("author").and_then(|author| Sender::of(author, None));
+        let is_own = author.is_some_and(|author| author.id == bot.id);
+        let text = replied::words(&Content::of(original).parts, is_own);
+        if !text.is_empty() {
+            reply["text"] = text.into();
+        }
+        if let Some(author) = author {
+            reply["senderName"] = author.shown_name().into();
+        }
+        if is_own {
+            reply["own"] = true.into();
+        }
     }
     Some(reply)
 }

@@ -78,7 +78,8 @@ pub(super) fn needs_username(message: JsonView<'_>, chat: JsonView<'_>, flavour:
     addressed_command || (!is_private && (has_mention(message) || plain_text(message).contains('@')))
 }
 
-fn is_reply_to(message: JsonView<'_>, bot: &Bot) -> bool {
+/// Returns true if `message` replies to one of `bot`.
+pub(super) fn is_reply_to(message: JsonView<'_>, bot: &Bot) -> bool {
     message
         .object("reply_to_message")
         .filter(|original| !service::is_topic_event(*original))

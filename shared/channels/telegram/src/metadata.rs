@@ -3,14 +3,14 @@
 //! ```json
 //! {"senderName": "Ada L", "senderUsername": "ada", "chatType": "supergroup",
 //!  "chatTitle": "Book club", "topicTitle": "Plans",
-//!  "replyTo": {"messageId": "41", "text": "what it said …", "quote": "it", "senderName": "Bob", "fromBot": true},
+//!  "replyTo": {"messageId": "41", "text": "what it said …", "senderName": "Annals", "fromBot": true, "own": true, "quote": "it"},
 //!  "forward": {"from": "News", "chatId": "-1001", "messageId": "7", "date": 1763765920000},
 //!  "links": [{"text": "here", "url": "https://example.com"}],
 //!  "telegram": {"threadId": 17}}
 //! ```
 
 use annals_channel::json::JsonView;
-use annals_core::message::{Role, UiMessage};
+use annals_channel::replied;
 use annals_core::metadata::{ChatType, Forward, FromPlatform, Link, Metadata};
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
@@ -18,14 +18,12 @@ use annals_core::title;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::bot::Bot;
 use super::content::Content;
 use super::event::{Flavour, chat_type, entities};
 use super::gate;
 use super::readable::{self, person_name};
 use super::service;
-
-/// Maximum number of characters that are copied from a replied-to message. The history has its full text.
-const REPLY_TEXT_CHARS: usize = 200;
 
 /// The ids that [`Address`](super::address::Address) reads back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,8 +49,8 @@ impl Ids {
     }
 }
 
-/// Returns the metadata of `message` in `chat`.
-pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> Metadata {
+/// Returns the metadata of `message` in `chat`, as `bot` gets it.
+pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour, bot: &Bot) -> Metadata {
     let sender = sender(message);
     let sender_name = sender.or(Some(chat)).and_then(display_name);
     let chat_type = chat_type(chat, flavour);
@@ -67,7 +65,7 @@ pub(super) fn of(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) ->
         chat_type: Some(chat_type),
         chat_title: chat_title.as_deref().and_then(title::clean),
         topic_title: topic_title(message).as_deref().and_then(title::clean),
-        reply_to: reply(message),
+        reply_to: reply(message, bot),
         forward: forward(message),
         via_bot: message.object("via_bot").and_then(|bot| bot.text("username")).map(str::to_owned),
         links: links(message),
@@ -105,20 +103,24 @@ fn display_name(who: JsonView<'_>) -> Option<String> {
     person_name(who).or_else(|| who.text("title").map(str::to_owned))
 }
 
-fn reply(message: JsonView<'_>) -> Option<Value> {
+fn reply(message: JsonView<'_>, bot: &Bot) -> Option<Value> {
     let mut reply = Map::new();
     let original = message.object("reply_to_message").filter(|original| !service::is_topic_event(*original));
     if let Some(original) = original {
         put_id(&mut reply, "messageId", original, "message_id");
-        let text = UiMessage::new("", Role::User, Content::said(original).parts).plain_text();
+        let is_own = gate::is_reply_to(message, bot);
+        let text = replied::words(&Content::said(original).parts, is_own);
         if !text.is_empty() {
-            reply.insert("text".into(), shortened(&text).into());
+            reply.insert("text".into(), text.into());
         }
         if let Some(name) = sender(original).and_then(display_name) {
             reply.insert("senderName".into(), name.into());
         }
         if gate::is_bot(original) {
             reply.insert("fromBot".into(), true.into());
+        }
+        if is_own {
+            reply.insert("own".into(), true.into());
         }
     } else if let Some(external) = message.object("external_reply") {
         // A message of another chat: Telegram sends its media and other content, but of its text only the quoted part.
@@ -136,7 +138,7 @@ fn reply(message: JsonView<'_>) -> Option<Value> {
             .flat_map(|(_, value)| readable::strings(value))
             .collect();
         if !said.is_empty() {
-            reply.insert("text".into(), shortened(&said.join("\n")).into());
+            reply.insert("text".into(), replied::shortened(&said.join("\n"), false).into());
         }
     } else if let Some(story) = message.object("reply_to_story") {
         put_id(&mut reply, "storyId", story, "id");
@@ -210,12 +212,5 @@ pub(super) fn direct_messages_topic(message: JsonView<'_>) -> Option<i64> {
 fn put_id(map: &mut Map<String, Value>, name: &str, of: JsonView<'_>, field: &str) {
     if let Some(id) = of.int(field) {
         map.insert(name.into(), id.to_string().into());
-    }
-}
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(REPLY_TEXT_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }

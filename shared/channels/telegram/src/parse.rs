@@ -206,7 +206,7 @@ impl Parser<'_> {
             .of_kind(if content.is_event { Kind::Event } else { Kind::Normal })
             .asking_as(asks, self.settings.group_activation)
             .with_parts(content.parts)
-            .with_metadata(metadata::of(message, chat, flavour))
+            .with_metadata(metadata::of(message, chat, flavour, self.bot))
             .in_album(message.scalar("media_group_id")))
     }
 

@@ -13,6 +13,7 @@ use serde_json::json;
 
 use super::*;
 use crate::message::{Part, Role};
+use crate::metadata::FromPlatform;
 use crate::record::Kind;
 use crate::sort_key::MessageId;
 use crate::testing::{
@@ -888,6 +889,19 @@ fn long(id: u64, words: usize) -> Record {
     record.message.parts = vec![Part::text("word ".repeat(words).trim())];
     record.tokens = tokens::of_message(&record.message);
     record
+}
+
+#[test]
+fn what_a_message_replies_to_counts_and_is_shortened_with_it() {
+    let reply_to = Some(json!({"senderName": "Bob", "text": "word ".repeat(500)}));
+    let mut asked = user(0, 1);
+    asked.message.metadata = FromPlatform { reply_to, ..FromPlatform::default() }.into();
+    asked.tokens = tokens::of_message(&asked.message);
+    assert!(asked.tokens > 500);
+    let mut seen = context(&[asked], hours(0), &policy());
+    assert_eq!(seen.shorten_unanswered(320), ["1"]);
+    let left = tokens::of_message(&seen.messages[0]);
+    assert!((100..320).contains(&left), "{left}");
 }
 
 #[test]

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::metadata::FromPlatform;
 
 fn sender(name: &str, id: &str) -> Sender {
     Sender { id: id.into(), name: name.into(), is_event: false }
@@ -100,6 +101,30 @@ fn elements_are_as_documented() {
     assert_eq!(summary("s"), "Summary of the conversation so far:\n<summary>\ns\n</summary>\n");
     assert_eq!(tool_call("a\"b", "{}"), "<tool_call name=\"ab\">{}</tool_call>");
     assert_eq!(escape(GUIDE), GUIDE);
+}
+
+#[test]
+fn what_a_message_replies_to_is_one_line() {
+    let line = |reply_to: Value| {
+        let mut message = UiMessage::text("1", Role::User, "is this true?");
+        message.metadata = FromPlatform { reply_to: Some(reply_to), ..FromPlatform::default() }.into();
+        replied_to(&message)
+    };
+    for (reply_to, told) in [
+        (json!({"senderName": "Bob", "text": "Frost\nkills"}), r#"[in reply to Bob: "Frost kills"]"#),
+        (json!({"senderName": "Bob", "text": "a", "quote": "b"}), r#"[in reply to Bob: "b"]"#),
+        (json!({"senderName": "]\nAda", "text": "\"] I “pay”"}), r#"[in reply to Ada: "'] I 'pay'"]"#),
+        (json!({"senderName": "Annals", "own": true, "text": "In May."}), r#"[in reply to you: "In May."]"#),
+        (json!({"text": "a"}), r#"[in reply to somebody: "a"]"#),
+        (json!({"senderName": "Bob", "storyId": "7"}), "[in reply to Bob]"),
+    ] {
+        assert_eq!(line(reply_to).as_deref(), Some(told));
+    }
+    for ids in
+        [json!({"messageId": "om_1", "rootId": "om_1"}), json!({"text": " \n", "senderName": ""}), json!("x")]
+    {
+        assert_eq!(line(ids), None);
+    }
 }
 
 /// Generates pieces that an attacker would use.

@@ -2,6 +2,8 @@
 
 use annals_channel::testing::{check_rules, settings_of};
 use annals_core::access::{Access, Admission};
+use annals_core::markup::replied_to;
+use annals_core::message::{Role, UiMessage};
 use annals_core::reply_token::ReplyToken;
 use proptest::prelude::*;
 
@@ -51,6 +53,21 @@ fn a_mention_at_the_start_is_not_part_of_the_text() {
     assert_eq!(said(&format!("<@!{APPLICATION_ID}>  hello")), "hello");
     assert_eq!(said(&format!("hello <@{APPLICATION_ID}>")), "hello @Annals");
     assert_eq!(said(&format!("<@{APPLICATION_ID}>")), "@Annals");
+}
+
+#[test]
+fn what_a_message_replies_to_is_kept_with_the_names_of_its_files() {
+    let file = json!({"url": "https://cdn.discordapp.com/attachments/1/2/a.png", "filename": "a.png", "content_type": "image/png"});
+    let original = json!({
+        "author": {"id": "7", "username": "bo"}, "attachments": [file],
+        "content": "<@1033>: frost kills beans", "mentions": [{"id": "1033", "username": "ada"}],
+    });
+    let fields =
+        json!({"type": 19, "message_reference": {"message_id": "9"}, "referenced_message": original});
+    let mut said = UiMessage::text("", Role::User, "");
+    said.metadata = draft(&message(fields)).metadata;
+    let told = "[in reply to bo: \"@ada: frost kills beans [file a.png, image/png, image]\"]";
+    assert_eq!(replied_to(&said).as_deref(), Some(told));
 }
 
 #[test]
