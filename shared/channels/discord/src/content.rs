@@ -10,6 +10,8 @@ use annals_channel::json::JsonView;
 use annals_core::message::Part;
 use serde_json::{Map, Value};
 
+use crate::metadata::Sender;
+
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) parts: Vec<Part>,
@@ -19,15 +21,20 @@ pub(super) struct Content {
     pub(super) said: String,
 }
 
-/// Types of messages that people write: ordinary, replies, and those that open a thread.
-const TYPED: [i64; 3] = [0, 19, 21];
+/// Types of messages that people write: ordinary ones and replies.
+const TYPED: [i64; 2] = [0, 19];
 /// Types of the responses to commands.
 const RESPONSES: [i64; 2] = [20, 23];
+/// Type of the first message of a thread that was opened on a message, which it refers to. It has no content of its own.
+const THREAD_STARTER: i64 = 21;
 
 impl Content {
     /// Returns the content of `message`; without parts if Discord withholds it.
     pub(super) fn of(message: JsonView<'_>) -> Self {
         let kind = message.int("type").unwrap_or(0);
+        if kind == THREAD_STARTER {
+            return message.object("referenced_message").map(Self::of_thread).unwrap_or_default();
+        }
         let said = message.text("content").unwrap_or_default().to_owned();
         if !TYPED.contains(&kind) && !RESPONSES.contains(&kind) {
             let text = with_words(service(kind), &named(&said, message));
@@ -50,6 +57,17 @@ impl Content {
         }
         parts.extend(message.objects("attachments").filter_map(|file| attachment(file, false)));
         Self { parts, is_event: false, said }
+    }
+
+    /// Returns the event that a thread was opened on the message `original`.
+    fn of_thread(original: JsonView<'_>) -> Self {
+        let author = original.object("author").and_then(|author| Sender::of(author, None));
+        let mut parts = Self::of(original).parts;
+        if !parts.is_empty() {
+            let name = author.map_or("somebody", Sender::shown_name);
+            parts.insert(0, Part::text(format!("[this thread was opened on a message of {name}]")));
+        }
+        Self { parts, is_event: true, said: String::new() }
     }
 }
 

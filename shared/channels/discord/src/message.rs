@@ -92,7 +92,8 @@ fn said(
         None => without_own_mention(content.parts, &content.said, message, bot),
     };
     let asks = if may_ask { gate::asks(message, chat_type, bot) } else { Asks::Never };
-    let metadata = metadata::of(sender, (chat_type, None), None, reply_to(message, bot), &Ids::default());
+    let reply_to = reply_to(message, content.is_event, bot);
+    let metadata = metadata::of(sender, (chat_type, None), None, reply_to, &Ids::default());
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_exact_form_ts(message.text("edited_timestamp").and_then(time).unwrap_or(ts))
@@ -121,12 +122,13 @@ fn without_own_mention(mut parts: Vec<Part>, said: &str, message: JsonView<'_>, 
     parts
 }
 
-fn reply_to(message: JsonView<'_>, bot: &Bot) -> Option<Value> {
+fn reply_to(message: JsonView<'_>, is_event: bool, bot: &Bot) -> Option<Value> {
     const FORWARD: i64 = 1;
     let reference = message.object("message_reference")?;
     let id = reference.id("message_id").filter(|_| reference.int("type") != Some(FORWARD))?;
     let mut reply = json!({"messageId": id});
-    if let Some(original) = message.object("referenced_message") {
+    // An event that refers to a message has its content.
+    if let Some(original) = message.object("referenced_message").filter(|_| !is_event) {
         let author = original.object("author").and_then(|author| Sender::of(author, None));
         let is_own = author.is_some_and(|author| author.id == bot.id);
         let text = replied::words(&Content::of(original).parts, is_own);
