@@ -45,8 +45,7 @@ impl Content {
             texts.push(named(&said, message));
         }
         texts.extend(message.objects("message_snapshots").filter_map(snapshot));
-        let stickers = message.objects("sticker_items").filter_map(|sticker| sticker.text("name"));
-        texts.extend(stickers.map(|name| format!("[sticker: {name}]")));
+        texts.extend(stickers(message));
         texts.extend(message.object("poll").map(poll));
         // Those of a person are previews of links, which come later and change.
         let is_of_bot = message.object("author").is_some_and(|author| author.flag("bot"));
@@ -118,11 +117,21 @@ pub(super) fn attachment(file: JsonView<'_>, keeps_url: bool) -> Option<Part> {
 /// Returns the text of a forwarded message.
 fn snapshot(snapshot: JsonView<'_>) -> Option<String> {
     let message = snapshot.object("message")?;
-    let text = message.text("content").unwrap_or_default();
+    let text = named(message.text("content").unwrap_or_default(), message);
+    // The others are previews of links.
+    let is_written = |embed: &JsonView<'_>| embed.text("type").is_none_or(|kind| kind == "rich");
+    let embeds = message.objects("embeds").filter(is_written).filter_map(embed);
     let files = message.objects("attachments").filter_map(|file| file.text("filename"));
-    let files: Vec<String> = files.map(|name| format!("[file: {name}]")).collect();
-    let lines = [text.to_owned()].into_iter().chain(files).filter(|line| !line.is_empty());
-    Some(with_words("forwarded message", &lines.collect::<Vec<_>>().join("\n")))
+    let files = files.map(|name| format!("[file: {name}]"));
+    let lines = [text].into_iter().chain(stickers(message)).chain(embeds).chain(files);
+    let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+    Some(with_words("forwarded message", &lines.join("\n")))
+}
+
+/// Returns a line for each sticker.
+fn stickers(message: JsonView<'_>) -> impl Iterator<Item = String> {
+    let names = message.objects("sticker_items").filter_map(|sticker| sticker.text("name"));
+    names.map(|name| format!("[sticker: {name}]"))
 }
 
 fn poll(poll: JsonView<'_>) -> String {
