@@ -23,8 +23,10 @@ fn a_recorded_telegram_message_is_stored_and_answered_once_however_often_it_come
         soon("the reply is delivered", async || !stack.telegram.sent_to(chat).is_empty()).await;
         let stored = stack.stored("telegram:chat:5550101").await;
         let text = update["message"]["text"].as_str().unwrap();
-        assert_eq!(stored, [format!("user: {text}"), format!("assistant: You said: {text}")]);
-        assert_eq!(stack.telegram.sent_to(chat)[0].text, format!("You said: {text}"));
+        // The model is told the address behind the linked word.
+        let said = format!("You said: [link \"guide\": https://example.org/guide]\n{text}");
+        assert_eq!(stored, [format!("user: {text}"), format!("assistant: {said}")]);
+        assert_eq!(stack.telegram.sent_to(chat)[0].text, said);
 
         // As Telegram delivers it again, and as the queue does.
         assert_eq!(stack.post_telegram(update).await, 200);

@@ -136,9 +136,17 @@ pub fn tool_result(result: &str) -> String {
     format!("<tool_result>{}</tool_result>", escape(result))
 }
 
-/// Returns the lines before a message's own text: [`forwarded`] and [`replied_to`].
+/// Returns the lines before a message's own text: [`forwarded`], then [`about`].
 pub fn lead_lines(message: &UiMessage) -> impl Iterator<Item = String> {
-    forwarded(message).into_iter().chain(replied_to(message))
+    forwarded(message).into_iter().chain(about(message))
+}
+
+/// Returns the lines that tell what a message replies to, and the addresses behind its linked words:
+/// `[link "guide": https://example.org/guide]`.
+pub fn about(message: &UiMessage) -> impl Iterator<Item = String> {
+    let links = message.metadata.links().filter(|_| message.role == Role::User);
+    let links = links.map(|(words, url)| format!("[link \"{}\": {}]", one_line(words), one_line(url)));
+    replied_to(message).into_iter().chain(links)
 }
 
 /// Returns the line before a forwarded message, so that its text is not taken for that of the sender.
@@ -151,7 +159,7 @@ pub fn forwarded(message: &UiMessage) -> Option<String> {
 
 /// Returns the line that tells what a person's message replies to: `[in reply to Bob: "Frost kills beans…"]`. Often the
 /// model can know it from nothing else: the bot did not receive that message, or it is not in view any more.
-pub fn replied_to(message: &UiMessage) -> Option<String> {
+fn replied_to(message: &UiMessage) -> Option<String> {
     let reply = message.metadata.replied_to().filter(|_| message.role == Role::User)?;
     let field = |name: &str| reply[name].as_str().unwrap_or_default();
     let name = if reply["own"] == true { "you".to_owned() } else { clean_name(field("senderName")) };

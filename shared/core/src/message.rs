@@ -73,15 +73,15 @@ impl UiMessage {
         texts.join("\n")
     }
 
-    /// Shortens each text, and what it quotes of the replied-to message, to about `share` (0 to 1) of its length. A mark
-    /// replaces its middle.
+    /// Shortens each text, and what it quotes of the replied-to message, to about `share` (0 to 1) of its length: a mark
+    /// replaces the middle. The addresses behind linked words go.
     pub fn shorten(&mut self, share: f64) {
         for part in &mut self.parts {
             if let PartView::Text(text) = part.view() {
                 *part = Part::text(shortened(text, share));
             }
         }
-        self.metadata.replace_replied_to(|text| shortened(text, share));
+        self.metadata.shorten(|text| shortened(text, share));
     }
 
     /// Returns true if a part, or the metadata as a whole, is nested deeper than [`MAX_DEPTH`].

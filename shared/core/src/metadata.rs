@@ -52,7 +52,7 @@ pub struct FromPlatform {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic_title: Option<String>,
     /// The replied-to message: `messageId`, and of what the platform gives of it `senderName`, `own` (true for a message of
-    /// this bot), `text` and `quote`. See [`crate::markup::replied_to`].
+    /// this bot), `text` and `quote`. See [`crate::markup::about`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<Value>,
     /// The origin of a forwarded message.
@@ -187,8 +187,15 @@ impl Metadata {
         self.0.get("replyTo")
     }
 
-    /// Replaces the texts of the replied-to message.
-    pub(crate) fn replace_replied_to(&mut self, replaced: impl Fn(&str) -> String) {
+    /// Returns the linked words of a message's text, each with its address: see [`FromPlatform::links`].
+    pub fn links(&self) -> impl Iterator<Item = (&str, &str)> {
+        let links = self.0.get("links").and_then(Value::as_array).into_iter().flatten();
+        links.filter_map(|link| Some((link["text"].as_str()?, link["url"].as_str()?)))
+    }
+
+    /// Replaces the texts of the replied-to message, and removes the addresses of links.
+    pub(crate) fn shorten(&mut self, replaced: impl Fn(&str) -> String) {
+        self.0.remove("links");
         let fields = self.0.get_mut("replyTo").and_then(Value::as_object_mut).into_iter().flatten();
         for (_, text) in fields.filter(|(name, _)| matches!(name.as_str(), "text" | "quote")) {
             if let Some(long) = text.as_str() {

@@ -14,7 +14,7 @@ use crate::tokens;
 
 /// Maximum number of characters of one text in a request for a summary. The middle of a longer text is left out.
 pub const MAX_QUOTED: usize = 12_000;
-/// A tool's input or result, and what a message replies to, get this fraction of it.
+/// A tool's input or result, what a message replies to, and a link get this fraction of it.
 const RESULT_SHARE: usize = 6;
 /// Maximum number of characters of a message in an extract.
 const EXTRACT_CHARS: usize = 120;
@@ -131,8 +131,8 @@ fn transcript<'a>(
     local_time: &LocalTime,
 ) -> String {
     let elements = messages.map(|(ts, sender, message)| {
-        let replied_to = markup::replied_to(message).map(|line| middle_out(&line, quoted / RESULT_SHARE));
-        let text = replied_to.into_iter().chain([readable(message, quoted)]).collect::<Vec<_>>().join("\n");
+        let about = markup::about(message).map(|line| middle_out(&line, quoted / RESULT_SHARE));
+        let text = about.chain([readable(message, quoted)]).collect::<Vec<_>>().join("\n");
         match sender {
             Some(sender) => (Some(ts), markup::message(&sender, &text)),
             None => (None, markup::reply(&text)),

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::metadata::FromPlatform;
+use crate::metadata::{FromPlatform, Link};
 
 fn sender(name: &str, id: &str) -> Sender {
     Sender { id: id.into(), name: name.into(), is_event: false }
@@ -108,7 +108,7 @@ fn what_a_message_replies_to_is_one_line() {
     let line = |reply_to: Value| {
         let mut message = UiMessage::text("1", Role::User, "is this true?");
         message.metadata = FromPlatform { reply_to: Some(reply_to), ..FromPlatform::default() }.into();
-        replied_to(&message)
+        about(&message).next()
     };
     for (reply_to, told) in [
         (json!({"senderName": "Bob", "text": "Frost\nkills"}), r#"[in reply to Bob: "Frost kills"]"#),
@@ -125,6 +125,16 @@ fn what_a_message_replies_to_is_one_line() {
     {
         assert_eq!(line(ids), None);
     }
+}
+
+#[test]
+fn the_addresses_behind_linked_words_are_told() {
+    let link = |text: &str, url: &str| Link { text: text.into(), url: url.into() };
+    let links = vec![link("the\nguide", "https://example.org/guide"), link("b", "https://b.example\n]")];
+    let mut message = UiMessage::text("1", Role::User, "read the guide");
+    message.metadata = FromPlatform { links, ..FromPlatform::default() }.into();
+    let told = r#"[link "the guide": https://example.org/guide][link "b": https://b.example ]]"#;
+    assert_eq!(about(&message).collect::<String>(), told);
 }
 
 /// Generates pieces that an attacker would use.

@@ -2,7 +2,7 @@
 
 use annals_channel::testing::{check_rules, settings_of};
 use annals_core::access::{Access, Admission};
-use annals_core::markup::replied_to;
+use annals_core::markup;
 use annals_core::message::{Role, UiMessage};
 use annals_core::reply_token::ReplyToken;
 use proptest::prelude::*;
@@ -67,7 +67,7 @@ fn what_a_message_replies_to_is_kept_with_the_names_of_its_files() {
     let mut said = UiMessage::text("", Role::User, "");
     said.metadata = draft(&message(fields)).metadata;
     let told = "[in reply to bo: \"@ada: frost kills beans [file a.png, image/png, image]\"]";
-    assert_eq!(replied_to(&said).as_deref(), Some(told));
+    assert_eq!(markup::about(&said).collect::<String>(), told);
 }
 
 #[test]
