@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::app::{OPS_KEY, TestApp, chat_path, text_of};
 use crate::chat_settings::change;
 use crate::faults::Plan;
+use crate::lines::business;
 use crate::memory::call;
 use crate::outside_tools::{offered, results};
 use crate::updates::{group, private};
@@ -77,6 +78,20 @@ async fn in_a_group_the_asker_gets_a_text_in_their_direct_chat() {
     app.handle(group(-7, 4, "And me?").by(43)).await;
     assert_eq!(told(&app, GROUP).await, "there is no such chat: nobody has written to you there lately");
     assert_eq!(sent_to(&app, 43), [""; 0]);
+    app.finish().await;
+}
+
+/// Telegram gives a person's chat with the bot and those with businesses the same id.
+#[tokio::test]
+async fn nothing_private_is_sent_over_a_business_connection() {
+    let app = started(&[]).await;
+    app.handle(private(42, 1, "hello")).await;
+    app.handle(business("bc_a", 2, "Do you sell honey?")).await;
+    let sent = sent_to(&app, 42);
+    will_send(app.model(), "direct", "The code is 7.");
+    app.handle(group(-7, 3, "Send me the code in private.").by(42)).await;
+    assert_eq!(told(&app, GROUP).await, "there is no such chat: nobody has written to you there lately");
+    assert_eq!(sent_to(&app, 42), sent);
     app.finish().await;
 }
 

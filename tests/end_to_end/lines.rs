@@ -11,7 +11,7 @@ use crate::updates::{Update, private};
 
 const CHAT: &str = "telegram:chat:42";
 
-fn business(connection: &str, id: i64, text: &str) -> Update {
+pub(crate) fn business(connection: &str, id: i64, text: &str) -> Update {
     private(42, id, text).kind("business_message").with("business_connection_id", json!(connection))
 }
 

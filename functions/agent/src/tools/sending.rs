@@ -87,7 +87,8 @@ impl<'a> Sending<'a> {
         })
     }
 
-    /// Returns the direct chat in which the person who asks has written last, but not this one.
+    /// Returns the direct chat in which the person who asks has written last, but not this one. One in which they wrote to a
+    /// business last is none: the business reads what is sent there.
     async fn direct(&self) -> Result<Option<Desk>, IngressError> {
         let people = People::beside(self.ingress.history());
         let person = Person::of(&people, canonical(&self.asked.sender())).await?;
@@ -100,6 +101,7 @@ impl<'a> Sending<'a> {
             let desk = if is_other { None } else { self.ingress.desk(&chat).await? };
             let is_newer = |desk: &Desk| {
                 person.wrote(desk.person()).is_some()
+                    && desk.person().line().is_none()
                     && newest.as_ref().is_none_or(|known| known.person().sent_at < desk.person().sent_at)
             };
             if let Some(desk) = desk.filter(is_newer) {
