@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
 use crate::app::{TestApp, a_while, text_of, wait_until};
+use crate::lines::business;
 use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
 use crate::world::A_LIFE;
@@ -363,6 +364,21 @@ async fn a_business_s_buttons_are_pressed_and_go() {
         assert_eq!(last.business_connection_id.as_deref(), Some("bc_9f2"));
         app.finish().await;
     }
+}
+
+/// The business reads its line, and what was asked of the bot in private is not the business's.
+#[tokio::test]
+async fn a_request_is_not_answered_or_shown_on_another_line() {
+    let (shop, app) = start_with_shop(&marked()).await;
+    asked_for(&app, &[refund("A1")]).await;
+    for (id, command) in [(2, "/approve"), (3, "/deny 1"), (4, "/approve all")] {
+        app.handle(business("bc_9f2", id, command).command()).await;
+        assert_eq!(app.last_sent().text, "Nothing waits for an approval here.", "{command}");
+    }
+    assert_eq!(forms(&app, CHAT).await, ["1/reply approval-requested"]);
+    app.handle(private(42, 5, "/approve").command()).await;
+    assert_eq!(shop.carried_out().len(), 1);
+    app.finish().await;
 }
 
 #[tokio::test]

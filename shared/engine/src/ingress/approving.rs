@@ -317,7 +317,8 @@ impl Ingress {
         Ok(if own.is_empty() { waiting } else { own })
     }
 
-    /// Returns the replies with approval requests among the chat's newest records, the newest first.
+    /// Returns the replies with approval requests among the chat's newest records, the newest first: of a platform's chat, those
+    /// on the line of `by`; the API's callers see all.
     async fn asking(&self, by: &Draft, said_at: Option<Timestamp>) -> Result<Vec<Asking>, IngressError> {
         let mut page = self.history.page(&by.chat, &Position::Newest, MAX_PAGE).await?;
         let mut records = page.records;
@@ -326,7 +327,8 @@ impl Ingress {
             page = self.history.page(&by.chat, &Position::Before(before), MAX_PAGE).await?;
             records.splice(0..0, std::mem::take(&mut page.records));
         }
-        let replies = records.iter().rev().filter(|record| record.key.is_reply());
+        let is_seen = |reply: &&Record| reply.line() == by.metadata.line() || reply.channel != by.channel;
+        let replies = records.iter().rev().filter(|record| record.key.is_reply()).filter(is_seen);
         Ok(replies.filter_map(|reply| Asking::of(&records, &reply.key, said_at)).collect())
     }
 
