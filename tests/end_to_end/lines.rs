@@ -184,3 +184,17 @@ async fn a_session_of_one_line_may_start_before_that_of_another() {
     );
     app.finish().await;
 }
+
+/// Under `DM_SCOPE=user`, the person's own chat is told what they said to the bot, and nothing of what they said to a business.
+#[tokio::test]
+async fn a_change_of_the_scope_tells_of_no_business() {
+    let mut app = TestApp::start().await;
+    app.handle(private(42, 1, "secret one")).await;
+    app.handle(business("bc_a", 2, "honey one")).await;
+    app.set("DM_SCOPE", "user").await;
+    app.handle(private(42, 3, "secret two")).await;
+    let summed_up: String = app.model().requests_for_notes().iter().map(shown).collect();
+    assert!(summed_up.contains("secret one") && !summed_up.contains("honey"), "{summed_up}");
+    assert!(!shown(&app.last_request()).contains("honey"), "{}", app.last_request());
+    app.finish().await;
+}

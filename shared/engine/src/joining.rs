@@ -73,12 +73,13 @@ impl Compaction {
     }
 
     /// Reads the newest records of the chat that `join` is about, in order: all that belongs to its last Session, as far
-    /// as [`MAX_PAGES`] pages hold it.
+    /// as [`MAX_PAGES`] pages hold it; of what was said to businesses, only the boundaries.
     async fn newest_of(&self, join: &Join) -> Result<Vec<Record>, HistoryError> {
         let mut position = Position::Newest;
         let mut records: Vec<Record> = Vec::new();
         for _ in 0..MAX_PAGES {
-            let page = self.history.page(&join.from, &position, MAX_PAGE).await?;
+            let mut page = self.history.page(&join.from, &position, MAX_PAGE).await?;
+            page.records.retain(|record| record.line().is_none() || record.kind() == Kind::Boundary);
             records.splice(0..0, page.records);
             // A summary replaces what is older, if it may be told.
             let is_enough = join.part == Part::All && records.iter().any(|r| r.kind() == Kind::Summary);
