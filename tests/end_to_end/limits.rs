@@ -16,6 +16,7 @@ use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp};
 use crate::faults::Plan;
 use crate::outside_tools::with_shop;
 use crate::people::http;
+use crate::turns::assert_answered_once;
 use crate::updates::{Update, group, private};
 use crate::world::{World, at_each_request};
 
@@ -95,6 +96,25 @@ async fn a_person_has_one_limit_in_all_chats_until_the_next_day() {
     app.clock().advance(Duration::from_hours(24));
     say(&app, private(42, 4, "and today?"), DAY + 4).await;
     assert!(app.last_sent().text.starts_with("You said: and today?"), "{:?}", app.last_sent());
+    app.finish().await;
+}
+
+/// Of the messages that one turn would answer, a person's limit refuses that person's alone.
+#[tokio::test]
+async fn a_person_at_the_limit_keeps_nobody_else_from_an_answer() {
+    let app = limited("person:telegram-42=1 tokens/day", &[]).await;
+    say(&app, private(42, 1, "hello"), 1).await;
+    app.hold(group(-7, 2, "wait").by(44).at(MORNING + 2)).await;
+    app.receive(group(-7, 3, "and here?").by(43).at(MORNING + 3)).await;
+    app.receive(group(-7, 4, "me?").by(42).at(MORNING + 4)).await;
+    app.model().resume();
+    app.idle_as_time_passes().await;
+    assert_eq!(app.model().count(), 3);
+    assert_answered_once(&app.records("telegram:chat:-7").await);
+    let lines = app.lines("telegram:chat:-7").await;
+    for start in ["3/reply assistant: You said: ", "4/notice assistant notice: You have used up"] {
+        assert!(lines.iter().any(|line| line.starts_with(start)), "{start}: {lines:#?}");
+    }
     app.finish().await;
 }
 

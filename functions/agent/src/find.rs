@@ -4,6 +4,7 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::chat_settings::GroupActivation;
 use annals_core::context::{context, records_of_turn};
+use annals_core::limits::Scope;
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::SortKey;
 use annals_core::trace::Step;
@@ -120,7 +121,10 @@ pub(crate) async fn find(
             }
             if let Some((quota, until)) = allowance.as_ref().and_then(Allowance::reached) {
                 let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
-                let turn = ClaimedTurn::new(lease, turn, records)?;
+                let mut turn = ClaimedTurn::new(lease, turn, records)?;
+                // The next run answers the others. A committed turn keeps its messages.
+                let is_for_one = quota.scope == Scope::Person && committed.is_none();
+                let leaves_more = (is_for_one && turn.leave_others()) || leaves_more;
                 let task = Task::Turn(turn, Work::Refuse { quota, until });
                 return Ok(Found { task, ending, leaves_more });
             }

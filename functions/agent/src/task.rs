@@ -170,6 +170,16 @@ impl ClaimedTurn {
         covered.all(|message| message.is_some_and(|message| message.sender() == sender))
     }
 
+    /// Removes the messages from the turn that another person than the sender of the newest one sent. Returns true if there
+    /// are any.
+    pub(crate) fn leave_others(&mut self) -> bool {
+        let Self { turn, records, newest, .. } = self;
+        let (count, sender) = (turn.covers.len(), newest.sender());
+        let is_own = |base: &SortKey| message_at(records, base).is_some_and(|own| own.sender() == sender);
+        turn.covers.retain(is_own);
+        turn.covers.len() < count
+    }
+
     /// Returns the key of the turn's reply.
     pub(crate) fn reply_key(&self) -> SortKey {
         self.newest.key.base().reply()
