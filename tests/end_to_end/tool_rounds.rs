@@ -103,6 +103,23 @@ async fn after_eight_rounds_the_model_is_asked_without_tools() {
     app.finish().await;
 }
 
+/// Models may end a reply without a word after its calls, and do so again if they are asked the same.
+#[tokio::test]
+async fn an_empty_answer_after_a_call_ends_the_reply() {
+    let app = archived().await;
+    app.model().answer_tools(&[(TOOL, json!({"query": "gate code"}))]);
+    app.model().answer_by(|body| (!texts_of(body, "tool").is_empty()).then(String::new));
+    let before = app.model().count();
+    app.handle_as_time_passes(private(42, 4, "Look for the gate code.")).await;
+    assert_eq!(app.model().count() - before, 3, "one that calls, one with the result, one repeat");
+    assert_eq!(app.last_sent().text, "Done.");
+    let history = app.history(CHAT).await;
+    let reply = history.last().unwrap();
+    assert_eq!(states(reply), ["step-start", "output-available", "step-start", "text"]);
+    assert!(reply["metadata"]["cause"].is_null(), "{reply}");
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn of_ten_simultaneous_calls_eight_are_made_and_two_are_refused() {
     let app = archived().await;

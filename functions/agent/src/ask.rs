@@ -99,6 +99,13 @@ pub(crate) async fn ask(
                 Err(TurnError::from(TIMED_OUT))
             }
         };
+        let asked = match asked {
+            Err(TurnError::Model(ModelError::Empty)) if asking.is_repeated() && rounds.ends_in_calls() => {
+                rounds.end_silently(turn.texts(agent.language).done());
+                Ok(Round::End)
+            }
+            asked => asked,
+        };
         let error = match asked {
             Ok(Round::Calls) => {
                 has_called = true;
@@ -222,7 +229,7 @@ async fn request(
         budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())
     else {
         if answer.text.is_empty() {
-            return Err(ModelError::Empty);
+            return Err(ModelError::Unreachable("it made calls, and was offered none"));
         }
         rounds.begin_step(&answer);
         return Ok(Round::End);

@@ -178,6 +178,12 @@ impl Asking {
         self.rounds < self.max_rounds && now < self.calls_until
     }
 
+    /// Returns true if the same question has failed before. An empty answer after calls then ends the reply: models end
+    /// a reply like that, and do it again.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.tries > 0
+    }
+
     /// Notes that the model has answered with calls.
     pub(crate) fn called(&mut self) {
         (self.tries, self.rounds) = (0, self.rounds + 1);
@@ -319,6 +325,17 @@ mod tests {
         assert_eq!(called.failed(None, NOW), again(5.0));
         assert_eq!(called.failed(None, NOW), GiveUp);
         assert_eq!(asking(3, false).failed(None, NOW), HandBack, "a failed store ends nothing");
+    }
+
+    #[test]
+    fn an_empty_answer_is_repeated_once_before_it_can_end_a_reply() {
+        let mut called = asking(1, true);
+        called.called();
+        assert!(!called.is_repeated());
+        assert_eq!(called.failed(Some(&ModelError::Empty), NOW), again(0.5));
+        assert!(called.is_repeated());
+        called.called();
+        assert!(!called.is_repeated(), "another question");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use annals_core::approval::{self, UNKNOWN};
 use annals_core::chat_key::ChatKey;
-use annals_core::message::{Part, Role, ToolCall, UiMessage};
+use annals_core::message::{Part, PartView, Role, ToolCall, UiMessage};
 use annals_core::sort_key::SortKey;
 use annals_core::texts::Texts;
 use annals_core::texts::en::En;
@@ -125,6 +125,27 @@ impl Rounds {
             }
         }
         is_done
+    }
+
+    /// Returns true if the reply so far ends in calls, all of them succeeded, and no message was added to the turn after
+    /// them: then an answer without text can be the end of it.
+    pub(crate) fn ends_in_calls(&self) -> bool {
+        let states = self.parts.iter().rev().map_while(|part| match part.view() {
+            PartView::Tool { state, .. } => Some(state),
+            _ => None,
+        });
+        let states: Vec<&str> = states.collect();
+        let is_asked = self.added.values().any(|before| *before == self.steps.len());
+        !states.is_empty() && states.iter().all(|state| *state == "output-available") && !is_asked
+    }
+
+    /// Ends the reply with a step in which the model said nothing; with `line`, if it said nothing in this run at all.
+    pub(crate) fn end_silently(&mut self, line: &str) {
+        // A reply whose last part is a call is unfinished.
+        self.parts.push(Part::step_start());
+        if self.steps.iter().rev().take(self.made).all(|step| step.text.trim().is_empty()) {
+            self.parts.push(Part::text(line));
+        }
     }
 
     /// Returns the reply if the model says no more: the calls so far, and `notice` at the end. The outcome of a call that was
@@ -259,4 +280,50 @@ fn part(call: &ToolCall, output: Output, limit: u32) -> Part {
         },
     };
     Part::tool(&call.name, &call.id, state, &call.input, more)
+}
+
+#[cfg(test)]
+mod tests {
+    use annals_core::sort_key::Timestamp;
+    use annals_model::Finish;
+
+    use super::*;
+
+    /// Returns a reply in which the model said `text`, and made a call with this output.
+    fn after_a_call(text: &str, output: Output) -> Rounds {
+        let mut rounds = Rounds::new(&ChatKey::telegram(42, None), &SortKey::start_of(Timestamp::MIN));
+        let answer = Answer {
+            text: text.into(),
+            calls: Vec::new(),
+            reasoning: None,
+            finish: Finish::ToolCalls,
+            usage: None,
+        };
+        let call = ToolCall { id: "a".into(), name: "look".into(), input: json!({}) };
+        rounds.begin_step(&answer);
+        rounds.end_step(answer, vec![part(&call, output, RESULT_TOKENS)]);
+        rounds
+    }
+
+    #[test]
+    fn a_reply_that_ends_in_calls_says_a_line_only_if_the_model_said_nothing() {
+        for (text, said) in [("I set it.", "I set it."), ("", "Done.")] {
+            let mut rounds = after_a_call(text, Ok(json!(7)));
+            assert!(rounds.ends_in_calls());
+            rounds.end_silently("Done.");
+            let message = rounds.take_message(None);
+            assert_eq!(message.plain_text(), said);
+            assert!(!approval::is_unfinished(&message), "it does not continue");
+        }
+    }
+
+    #[test]
+    fn a_reply_does_not_end_without_text_if_a_call_failed_or_more_was_asked() {
+        assert!(!after_a_call("", Err("it broke".into())).ends_in_calls());
+        let mut rounds = after_a_call("", Ok(json!(7)));
+        let key = rounds.key.clone();
+        rounds.extend(std::slice::from_ref(&key), &key);
+        assert!(!rounds.ends_in_calls());
+        assert!(!Rounds::new(&rounds.chat, &key).ends_in_calls());
+    }
 }

@@ -73,6 +73,8 @@ pub trait Texts: Debug + Sync {
     fn no_answer(&self) -> &'static str;
     fn not_compacted(&self) -> &'static str;
     fn unfinished(&self) -> &'static str;
+    /// Ends a reply of calls that succeeded, if the model says nothing.
+    fn done(&self) -> &'static str;
     fn stopped_unanswered(&self) -> &'static str;
     /// Says, as the last line of a reply, that it was stopped there.
     fn stopped_here(&self) -> &'static str;

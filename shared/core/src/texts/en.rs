@@ -40,6 +40,7 @@ impl Texts for En {
              again later.";
         unfinished() =>
             "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+        done() => "Done.";
         stopped_unanswered() => "Stopped before there was an answer.";
         stopped_here() => "(Stopped here.)";
         still_answering() =>

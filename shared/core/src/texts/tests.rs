@@ -48,6 +48,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         no_answer(),
         not_compacted(),
         unfinished(),
+        done(),
         stopped_unanswered(),
         stopped_here(),
         still_answering(),
