@@ -136,6 +136,20 @@ async fn a_message_that_comes_after_the_last_call_gets_a_reply_of_its_own() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn an_edit_that_comes_while_a_tool_runs_is_answered_in_place_of_the_first_form() {
+    let (shop, app) = start_with_shop(&json!({})).await;
+    let message = private(42, 1, "Count the beans.");
+    begin(&shop, &app, message.clone()).await;
+    app.receive(message.edited(8, "Count the peas.")).await;
+    shop.release();
+    app.idle().await;
+    assert_eq!(texts_of(&app.last_request(), "user"), ["Count the peas."]);
+    assert_eq!((app.model().count(), app.sent_texts()), (2, vec!["You said: Count the peas.".to_owned()]));
+    assert_eq!(covers(&app, CHAT).await, [1]);
+    app.finish().await;
+}
+
 /// `/new` ends what a turn may take up.
 #[tokio::test]
 async fn a_message_after_a_new_is_answered_in_its_own_session() {

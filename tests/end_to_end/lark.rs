@@ -11,7 +11,7 @@ use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Answer, NOW, OPS_KEY, TestApp, chat_path};
+use crate::app::{Answer, NOW, OPS_KEY, TestApp, chat_path, wait_until};
 use crate::turns::assert_has;
 
 pub(crate) const TOKEN: &str = "lark-verification-token";
@@ -285,6 +285,24 @@ async fn a_recalled_message_leaves_the_context_and_stays_in_the_history() {
     let context = it.app.context_lines("lark:chat:oc_ada").await.join("\n");
     assert!(!context.contains("user: my secret"), "{context}");
     assert_eq!(it.app.model().count(), 1);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_recalled_while_a_tool_runs_is_not_answered() {
+    let (shop, it) = LarkApp::with_shop(&json!({}), &[]).await;
+    it.app.model().answer_tools(&[("shop_slow", json!({}))]);
+    it.receive(&text("om_1", P2P, "Count the beans.", 0)).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    it.lark.seed(deleted("om_1", 0));
+    it.receive(&recalled("om_1", 5)).await;
+    shop.release();
+    it.app.idle().await;
+    assert_eq!((it.app.model().count(), it.sent().len()), (1, 0));
+    assert_eq!(it.app.ids("lark:chat:oc_ada").await, ["om_1", "om_1@1"]);
+    // The chat goes on.
+    it.handle(&text("om_2", P2P, "hello", 10)).await;
+    assert_eq!(it.sent(), ["You said: hello"]);
     it.app.finish().await;
 }
 

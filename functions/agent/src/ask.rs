@@ -78,7 +78,7 @@ pub(crate) async fn ask(
                         let (head, request_tokens) = (&turn.lease.head, window.request_tokens);
                         window.offered.renew(session, &agent.history, head, request_tokens).await;
                     }
-                    if matches!(scope, Scope::New { .. }) && extend(agent, turn, &mut rounds, feed).await {
+                    if matches!(scope, Scope::New { .. }) && extend(agent, turn, &mut rounds, feed).await? {
                         prepared = None;
                     }
                 }

@@ -32,6 +32,9 @@ pub enum TurnError {
     OutOfTime,
     #[error("the run has too little time left for the chat's next turn; the next run continues")]
     Unfinished,
+    /// The chat is released, and its next run finds what there is.
+    #[error("the messages that the run was answering were taken back")]
+    TakenBack,
 }
 
 impl TurnError {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::context::context;
+use annals_core::context::{context, records_of_turn};
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_core::trace::Step;
@@ -33,46 +33,67 @@ pub(crate) async fn reread(
     Ok(())
 }
 
-/// Adds the messages to `turn` that have come since its records were read, as far as they belong to it: see [`extended`]. A
-/// boundary ends them, and the rest of an album is waited for by the next turn. Returns true if there are any: then the reply in
-/// `rounds` is another one. One query; a failure is only logged, since what is not added is answered by the next turn.
-pub(crate) async fn extend(agent: &Agent, turn: &mut ClaimedTurn, rounds: &mut Rounds, feed: &Feed) -> bool {
+/// Brings `turn` up to what has come since its records were read: adds the messages that belong to it (see [`extended`]), takes
+/// new forms of those that it covers, and drops those that were taken back. A boundary ends what is added, and the rest of an
+/// album is waited for by the next turn. Returns true if anything changed: then the model is sent another context. One query,
+/// whose failure is only logged, since what is not added is answered by the next turn. Fails with [`TurnError::TakenBack`] if
+/// no message is left.
+pub(crate) async fn extend(
+    agent: &Agent,
+    turn: &mut ClaimedTurn,
+    rounds: &mut Rounds,
+    feed: &Feed,
+) -> Result<bool, TurnError> {
     if turn.lease.head.turn.is_some() {
-        return false;
+        return Ok(false);
     }
-    let Some(last) = turn.records.last() else { return false };
+    let Some(last) = turn.records.last() else { return Ok(false) };
     let mut timing = agent.recorder.begin(Step::Read);
     let newer = match agent.history.records_after(&turn.lease.chat, &last.key).await {
         Ok(newer) => newer,
         Err(error) => {
             timing.failed("failed");
             tracing::warn!(%error, "failed to read what has come since a turn began; the next turn answers it");
-            return false;
+            return Ok(false);
         }
     };
     let newer: Vec<Record> = newer.into_iter().take_while(|record| record.kind() != Kind::Boundary).collect();
     if newer.is_empty() {
         timing.forget();
-        return false;
+        return Ok(false);
     }
+    let forms = newer.iter().filter(|record| is_later_form(record)).map(|record| record.key.base());
+    let edited: Vec<SortKey> = forms.filter(|base| turn.turn.covers.contains(base)).collect();
     let records: Vec<Record> = turn.records.iter().cloned().chain(newer).collect();
     let (now, policy) = (agent.clock.now(), agent.policy(0));
+    let mut own = turn.turn.clone();
+    if !edited.is_empty() {
+        let of_turn = records_of_turn(&records, &own.covers, now, &policy);
+        let unanswered = context(&of_turn, now, &policy).unanswered;
+        own.covers.retain(|base| unanswered.contains(base) || !edited.contains(base));
+        if own.covers.is_empty() {
+            return Err(TurnError::TakenBack);
+        }
+    }
     let seen = context(&records, now, &policy);
-    let Some(extended) = extended(&turn.lease.head, &records, &seen, now, &turn.turn) else {
+    let added = |next: &OpenTurn| -> Vec<SortKey> {
+        next.covers.iter().filter(|base| !turn.turn.covers.contains(base)).cloned().collect()
+    };
+    let is_whole = |next: &OpenTurn| pause_for_more(Duration::ZERO, now, &records, &added(next)).is_none();
+    let extended = extended(&turn.lease.head, &records, &seen, now, &own).filter(is_whole);
+    let Some(next) = extended.or_else(|| (!edited.is_empty()).then_some(own)) else {
         timing.forget();
-        return false;
+        return Ok(false);
     };
-    let mut added = extended.covers.clone();
-    added.retain(|base| !turn.turn.covers.contains(base));
-    let is_album_open = pause_for_more(Duration::ZERO, now, &records, &added).is_some();
-    let Some(newest) = newest_covered(&records, &extended).filter(|_| !is_album_open) else {
-        return false;
-    };
-    turn.newest = newest.clone();
-    (turn.records, turn.turn) = (records, extended);
-    rounds.extend(&added, &turn.reply_key());
-    feed.extend(turn.begun());
-    true
+    let Some(newest) = newest_covered(&records, &next).cloned() else { return Ok(false) };
+    let (added, is_other) = (added(&next), next.covers != turn.turn.covers);
+    turn.newest = newest;
+    (turn.records, turn.turn) = (records, next);
+    if is_other {
+        rounds.extend(&added, &turn.reply_key());
+        feed.extend(turn.begun());
+    }
+    Ok(true)
 }
 
 /// Adds to `records` the messages that the committed `turn` covers, and its reply, as far as they have left the table

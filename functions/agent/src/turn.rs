@@ -210,7 +210,13 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
         Work::Deliver(reply) => *reply,
         Work::Send => answer_for_operator(agent, &mut turn).await?,
         Work::Answer { offered, from } => {
-            Box::pin(answer(agent, &mut turn, offered, from, attempt, until, &feed)).await?
+            match Box::pin(answer(agent, &mut turn, offered, from, attempt, until, &feed)).await {
+                Err(TurnError::TakenBack) => {
+                    agent.history.release(lease).await?;
+                    return Ok(MayLeaveMore(true));
+                }
+                answered => answered?,
+            }
         }
         Work::Refuse { quota, until } => refuse(agent, &mut turn, &quota, until).await?,
         Work::Compact => Box::pin(answer_compact_command(agent, &mut turn, attempt, until)).await?,
