@@ -224,6 +224,18 @@ async fn cost_is_limited_by_prices_and_admins_have_no_limit() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn a_reply_that_was_given_up_after_a_call_costs_what_its_requests_did() {
+    let app = limited("person=1.00 cost/day", &[("MODEL_PRICES", "openai:test=2/8/0.5")]).await;
+    app.model().answer_tools(&[("memory_search", json!({"query": "beans"}))]);
+    app.model().fail_with_results(401);
+    say(&app, private(42, 1, "Which beans?"), 1).await;
+    assert_eq!(app.model().count(), 2);
+    let (used, _) = counted(&app.open_history(), person("telegram-42")).await;
+    assert!(used.tokens > 0 && used.cost > 0.0, "{used:?}");
+    app.finish().await;
+}
+
 /// A reply that continues after an approval is finished, and counts what each form adds; in the usage it is one reply.
 #[tokio::test]
 async fn a_continued_reply_counts_once_with_what_it_adds() {

@@ -145,7 +145,7 @@ pub(crate) async fn ask(
                 if rounds.is_empty() {
                     return Ok(Asked::Nothing(cause));
                 }
-                let mut message = rounds.given_up(turn.texts(agent.language).unfinished());
+                let mut message = rounds.given_up(turn.texts(agent.language).unfinished(), model.name());
                 sign(agent, &mut message);
                 message.metadata.set_cause(&cause);
                 return Ok(Asked::Reply(message));

@@ -148,13 +148,13 @@ impl Rounds {
         }
     }
 
-    /// Returns the reply if the model says no more: the calls so far, and `notice` at the end. The outcome of a call that was
-    /// cut off is unknown.
-    pub(crate) fn given_up(&mut self, notice: &str) -> UiMessage {
+    /// Returns the reply if the model of this name says no more: the calls so far, and `notice` at the end. The outcome of a call
+    /// that was cut off is unknown.
+    pub(crate) fn given_up(&mut self, notice: &str, model: Option<String>) -> UiMessage {
         let cut_off = std::mem::take(&mut self.under_way);
         self.parts.extend(cut_off.iter().map(|call| part(call, Err(UNKNOWN.into()), RESULT_TOKENS)));
         self.parts.extend([Part::step_start(), Part::text(notice)]);
-        self.take_message(None)
+        self.take_message(model)
     }
 
     /// Returns the reply, made by the model of this name.
