@@ -52,7 +52,7 @@ use crate::server::{self, HEADER_TIMEOUT};
 use crate::status::Status;
 use crate::stores::{DataLock, Stores, files, lock};
 use crate::terminal::endpoint;
-use crate::upkeep::{keep_schedules, keep_up};
+use crate::upkeep::{keep_clean, keep_schedules, keep_up};
 
 /// Longest time that a run may hold a chat: longer than any run, since no other process could continue it.
 const LEASE: Duration = Duration::from_hours(1);
@@ -241,6 +241,7 @@ impl Program {
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
+        let cleaning = tokio::spawn(keep_clean(self.stores.clone(), clock.clone()));
         let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
         let schedules = tokio::spawn(keep_schedules(self.scheduling));
         let terminal = match self.terminal {
@@ -278,6 +279,7 @@ impl Program {
         turns.abort();
         // A terminal may open the directory again, which releases the chats of runs that have ended.
         drop(turns.await);
+        cleaning.abort();
         upkeep.abort();
         schedules.abort();
         for task in [terminal, gateway, relay].into_iter().flatten() {

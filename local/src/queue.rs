@@ -253,7 +253,7 @@ impl TurnQueue for LocalQueue {
 fn opened(path: &Path) -> rusqlite::Result<Connection> {
     let stored = Connection::open(path)?;
     stored.pragma_update(None, "journal_mode", "WAL")?;
-    // Deleted rows leave no text in the file.
+    // Deleted rows leave no text in the file, however the program was built.
     stored.pragma_update(None, "secure_delete", true)?;
     // A number is never used again.
     stored.execute_batch(

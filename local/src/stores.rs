@@ -20,6 +20,7 @@ pub mod private;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_aws::SdkConfig;
@@ -29,6 +30,7 @@ use anyhow::{Context, anyhow, ensure};
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::create_table::CreateTableError;
 use aws_sdk_dynamodb::types::{BillingMode, ScalarAttributeType, TableDescription};
+use tokio::sync::Mutex;
 
 use self::engine::Engine;
 use self::folder::Folder;
@@ -41,7 +43,7 @@ pub const TABLE: &str = "annals";
 pub const BUCKET: &str = "annals";
 
 /// Longest wait for readers before the write-ahead log is emptied.
-const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(10);
+const CHECKPOINT_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Region of all services, which signatures need.
 pub const REGION: &str = "us-east-1";
@@ -61,6 +63,8 @@ pub struct Stores {
     pub folder: Folder,
     /// The files of the DynamoDB engine's database and of the queue's.
     databases: [PathBuf; 2],
+    /// Held while deleted text is removed from them.
+    cleaning: Arc<Mutex<()>>,
 }
 
 /// Lock of a data directory, held until it is dropped. Its holder may write there.
@@ -174,17 +178,32 @@ impl Stores {
         let aws = InProcess { dynamodb: engine.clone(), s3: folder.service(None)? }.config();
         let (dynamodb, bucket) = (dynamodb_client(&aws), Bucket::new(&aws, BUCKET));
         let databases = [database, data_dir.join(files::QUEUE[0])];
-        let stores = Self { dynamodb, bucket, aws, engine, folder, databases };
+        let stores = Self { dynamodb, bucket, aws, engine, folder, databases, cleaning: Arc::default() };
         stores.make_table().await?;
         Ok(stores)
     }
 
-    /// Removes deleted rows from the database files: `SQLite` leaves their text in free pages (not the queue's) and in its
-    /// write-ahead log. Takes time in proportion to the table, and blocks every other operation on it meanwhile.
-    pub async fn purge(&self) -> anyhow::Result<()> {
-        let (engine, databases) = (self.engine.clone(), self.databases.clone());
+    /// Removes deleted rows from the database files. `SQLite` overwrites them, but leaves copies of some that it has moved, about
+    /// one in a thousand, in the unused parts of pages, so the table's file is rebuilt. Takes time in proportion to the table,
+    /// and blocks every other operation on it meanwhile.
+    pub(crate) async fn purge(&self) -> anyhow::Result<()> {
+        let _alone = self.cleaning.lock().await;
+        let engine = self.engine.clone();
+        let rebuilt = tokio::task::spawn_blocking(move || engine.vacuum()).await?;
+        rebuilt.map_err(|error| anyhow!("failed to rebuild the table: {error}"))?;
+        self.empty_logs().await
+    }
+
+    /// Removes the text of deleted rows from the write-ahead logs.
+    pub(crate) async fn clean(&self) -> anyhow::Result<()> {
+        // `SQLite` refuses a second checkpoint at once.
+        let _alone = self.cleaning.lock().await;
+        self.empty_logs().await
+    }
+
+    async fn empty_logs(&self) -> anyhow::Result<()> {
+        let databases = self.databases.clone();
         tokio::task::spawn_blocking(move || {
-            engine.vacuum().map_err(|error| anyhow!("failed to rebuild the table: {error}"))?;
             for path in databases {
                 let own = rusqlite::Connection::open(&path)?;
                 own.busy_timeout(CHECKPOINT_PATIENCE)?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use annals_compactor::{Compactor, Report};
 use annals_core::sort_key::Timestamp;
 use annals_engine::scheduling::{Ran, Scheduling};
+use annals_io::clock::Clock;
 use annals_store::history::directory::is_due_entry;
 use annals_store::history::due::{DUE_AT, DUE_SINCE};
 use anyhow::Context;
@@ -13,12 +14,14 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::stores::TABLE;
+use crate::stores::{Stores, TABLE};
 
 const LONGEST_INTERVAL: Duration = Duration::from_mins(5);
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two looks at the schedules.
 const SCHEDULES_INTERVAL: Duration = Duration::from_secs(5);
+/// Time between two removals of deleted text from the files.
+const PURGE_INTERVAL: Duration = Duration::from_mins(1);
 /// Longest run. It is limited only because the deletion of expired records waits for it.
 const RUN: Duration = Duration::from_hours(1);
 /// Longest time between two sweeps, each of which reads the whole table.
@@ -62,6 +65,17 @@ pub async fn keep_schedules(scheduling: Scheduling) {
             }
         }
         clock.sleep(SCHEDULES_INTERVAL).await;
+    }
+}
+
+/// Removes the text of deleted items from the write-ahead logs of `stores`, at intervals.
+pub(crate) async fn keep_clean(stores: Stores, clock: Clock) {
+    loop {
+        clock.sleep(PURGE_INTERVAL).await;
+        if let Err(error) = stores.clean().await {
+            let error = format!("{error:#}");
+            tracing::error!(error, "failed to remove deleted text from the files; trying again later");
+        }
     }
 }
 

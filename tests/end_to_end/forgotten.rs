@@ -21,6 +21,7 @@ use serde_json::json;
 
 use crate::app::{OPS_KEY, TestApp, chat_path, passing, wait_until};
 use crate::faults::Faults;
+use crate::memory::{memory_of, remember, user};
 use crate::updates::private;
 use crate::world::{LEASE, World};
 
@@ -352,6 +353,7 @@ async fn what_was_typed_at_the_terminal_is_forgotten_with_a_direct_chat() {
 #[tokio::test]
 async fn a_local_deletion_leaves_the_text_in_no_file() {
     const SECRET: &str = "the-secret-of-the-lighthouse";
+    const MEMORY: &str = "keeps-the-lamp-lit";
     let app = TestApp::builder().start().await;
     for id in 1..40 {
         app.receive(private(42, id, &format!("{SECRET} {id}"))).await;
@@ -360,15 +362,24 @@ async fn a_local_deletion_leaves_the_text_in_no_file() {
     app.handle(private(43, 1, "somebody else's words")).await;
     app.archive_everything("telegram:chat:42").await;
     let session = "telegram:chat:42".parse::<ChatKey>().unwrap().session_id().to_string();
+    let folder = app.data_dir().to_owned();
     let found = || {
         let mut all = Vec::new();
-        files(app.data_dir(), &mut all);
+        files(&folder, &mut all);
         all
     };
     let about = |text: &str| {
         let is_about = |(name, bytes): &(String, Vec<u8>)| holds(bytes, text) || name.contains(&session);
         found().into_iter().filter(is_about).map(|(name, _)| name).collect::<Vec<_>>()
     };
+    remember(&app, &user("telegram-42"), "telegram:chat:42", &[MEMORY]).await;
+    let id = memory_of(&app).list(&user("telegram-42")).await.unwrap()[0].id().to_string();
+    assert!(found().iter().any(|(_, bytes)| holds(bytes, MEMORY)));
+    assert_eq!(app.call(Method::DELETE, &format!("/v1/memory/{id}"), OPS_KEY).await.status, 204);
+    app.clock().advance(Duration::from_mins(1));
+    wait_until("the memory is in no file", async || !found().iter().any(|(_, bytes)| holds(bytes, MEMORY)))
+        .await;
+
     let with_text = found().iter().filter(|(_, bytes)| holds(bytes, SECRET)).count();
     assert!(with_text >= 2, "the text is not in the database and in the outbox");
     let before = found().len();

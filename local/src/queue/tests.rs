@@ -57,6 +57,13 @@ async fn pending_turns_survive_a_restart_in_their_order() {
     assert_eq!(waiting(&again, 1).len(), 14);
 }
 
+#[test]
+fn deleted_rows_are_overwritten_in_this_build() {
+    let stored = Connection::open_in_memory().unwrap();
+    let overwrites: bool = stored.query_row("PRAGMA secure_delete", [], |row| row.get(0)).unwrap();
+    assert!(overwrites, "SQLite was built without the flag of .cargo/config.toml");
+}
+
 #[tokio::test]
 async fn finished_turns_are_deleted_and_newer_ones_are_not() {
     let dir = tempfile::tempdir().unwrap();
