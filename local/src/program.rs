@@ -29,7 +29,8 @@ use annals_model::{ModelSettings, Models};
 use annals_relay::Relay;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
-use annals_store::history::History;
+use annals_store::history::{History, HistoryError};
+use annals_store::queue::Turn;
 use anyhow::{Context, anyhow};
 use axum::extract::Request;
 use axum::http::header::{ACCEPT_LANGUAGE, AUTHORIZATION};
@@ -127,7 +128,7 @@ impl Program {
         let history = history(&stores, config.retention.clone(), clock.clone());
         let (queue, ready) = LocalQueue::open(&config.data_dir, clock.clone())?;
         queue.take_over(&stores.dynamodb).await?;
-        free(&queue, &history).await?;
+        free(&queue, &stores, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
         let (outbox_keys, status) = (config.outbox_keys(), Arc::new(Status::new(clock.clone())));
@@ -296,10 +297,26 @@ async fn run_relay(relay: Relay<DiscordHost>) {
     }
 }
 
-/// Releases the chats of the last process. No other process uses this directory, so its runs have ended with it.
-async fn free(queue: &LocalQueue, history: &History) -> anyhow::Result<()> {
-    for chat in queue.pending() {
-        history.free(&chat).await?;
+/// Releases the chats of the last process, and queues the turns that it has committed to. No other process uses this directory,
+/// so its runs have ended with it. The queue does not name all of their chats: after a power cut it may be older or newer than
+/// the table.
+async fn free(queue: &LocalQueue, stores: &Stores, history: &History) -> anyhow::Result<()> {
+    let pending = queue.pending();
+    for chat in stores.chats().await? {
+        let (head, is_running) = match history.head_and_run(&chat).await {
+            Err(HistoryError::Head(error)) => {
+                tracing::error!(%error, "failed to release a chat; its messages wait for the repair");
+                continue;
+            }
+            head => head?,
+        };
+        if is_running {
+            history.free(&chat).await?;
+        }
+        let committed = head.turn.and_then(|turn| turn.covers.into_iter().next());
+        if let Some(from) = committed.filter(|_| !pending.contains(&chat)) {
+            queue.send(&Turn { chat, from, at: None }).await?;
+        }
     }
     Ok(())
 }

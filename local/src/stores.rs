@@ -17,6 +17,7 @@ pub mod folder;
 mod in_process;
 pub mod private;
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 use annals_aws::SdkConfig;
 use annals_aws::bucket::Bucket;
+use annals_core::chat_key::ChatKey;
 use annals_store::history::due;
 use anyhow::{Context, anyhow, ensure};
 use aws_sdk_dynamodb::error::SdkError;
@@ -213,6 +215,18 @@ impl Stores {
             Ok(())
         })
         .await?
+    }
+
+    /// Returns all chats: each has an item in the index of due chats.
+    pub(crate) async fn chats(&self) -> anyhow::Result<BTreeSet<ChatKey>> {
+        let scan = self.dynamodb.scan().table_name(TABLE).index_name(due::INDEX);
+        let mut items = scan.into_paginator().items().send();
+        let mut chats = BTreeSet::new();
+        while let Some(item) = items.next().await {
+            let item = item.context("failed to read the index of due chats")?;
+            chats.extend(item.get("pk").and_then(|pk| pk.as_s().ok()?.parse::<ChatKey>().ok()));
+        }
+        Ok(chats)
     }
 
     /// Creates the table with the index of due chats.
