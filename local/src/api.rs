@@ -17,10 +17,12 @@ use annals_http::{Http, random_id};
 use annals_io::clock::Clock;
 use annals_io::errors::chain;
 use annals_io::tls;
+use annals_store::queue::{QueueError, Turn, TurnQueue};
 use annals_store::settings::retention;
 use anyhow::{Context, ensure};
 use axum::Router;
 use axum::body::Body;
+use futures::future::BoxFuture;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -30,7 +32,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::config::{DATA_DIR, data_dir};
-use crate::histories::open_beside;
+use crate::histories::open_history;
 use crate::profiles;
 use crate::stores::check_writable;
 use crate::tty::line;
@@ -123,7 +125,7 @@ impl Api {
     /// program has. Checks first that it can be written if the command `writes`.
     pub async fn of_this_machine(env: Env<'_>, clock: Clock, writes: bool) -> anyhow::Result<Self> {
         let data_dir = data_dir(env);
-        let (history, queue) = open_beside(&data_dir, retention(env)?, clock).await?;
+        let history = open_history(&data_dir, retention(env)?, clock).await?;
         if writes {
             check_writable(&data_dir)?;
         }
@@ -139,7 +141,7 @@ impl Api {
             memory_is_on: memory.is_on,
             ..IngressConfig::default()
         };
-        let ingress = Ingress::new(history, Arc::new(queue), ingress);
+        let ingress = Ingress::new(history, Arc::new(NoQueue), ingress);
         let keys = vec![ApiKey { name, secret: secret.clone(), admin: true }];
         let web = Web::buffered(ingress.clone());
         let profiles = profiles::read(&ProfilesSetting::from_env(env, &memory.agents, models.clone())?)?;
@@ -291,6 +293,15 @@ impl Api {
             }
             Transport::Here(_) => "the data directory has an unexpected answer".to_owned(),
         }
+    }
+}
+
+/// The queue of commands over the data directory, which ask for no answers.
+struct NoQueue;
+
+impl TurnQueue for NoQueue {
+    fn enqueue<'a>(&'a self, _: &'a Turn) -> BoxFuture<'a, Result<(), QueueError>> {
+        Box::pin(async { Err(QueueError { reason: "a command beside the program has no queue".into() }) })
     }
 }
 

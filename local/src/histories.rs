@@ -1,4 +1,4 @@
-//! Opens the histories of a data directory: [`open_history`], [`open_beside`], [`new_history`].
+//! Opens the histories of a data directory: [`open_history`], [`new_history`].
 
 use std::path::Path;
 
@@ -6,24 +6,11 @@ use annals_io::clock::Clock;
 use annals_store::history::{History, Retention};
 use anyhow::Context;
 
-use crate::queue::LocalQueue;
 use crate::stores::{Stores, TABLE, check_writable, make};
 
-/// Opens the histories of a data directory, for commands that only read.
+/// Opens the histories of a data directory, for commands beside the program.
 pub async fn open_history(data_dir: &Path, retention: Retention, clock: Clock) -> anyhow::Result<History> {
     Ok(history(&open_stores(data_dir).await?, retention, clock))
-}
-
-/// Opens the histories of a data directory and its queue, whose turns are not run, for commands beside the program.
-pub async fn open_beside(
-    data_dir: &Path,
-    retention: Retention,
-    clock: Clock,
-) -> anyhow::Result<(History, LocalQueue)> {
-    let stores = open_stores(data_dir).await?;
-    let (queue, _) = LocalQueue::open(data_dir, clock.clone())
-        .map_err(|error| check_writable(data_dir).err().unwrap_or(error))?;
-    Ok((history(&stores, retention, clock), queue))
 }
 
 /// Opens the stores of a data directory, which exists.

@@ -84,7 +84,13 @@ impl LocalQueue {
     /// [`LocalQueue::run`].
     pub fn open(data_dir: &Path, clock: Clock) -> anyhow::Result<(Self, Ready)> {
         let path = data_dir.join(files::QUEUE[0]);
-        let cannot = |what: &str| format!("cannot {what} the queue of turns, {}", path.display());
+        let cannot = |what: &str| {
+            format!(
+                "cannot {what} the queue of turns, {} (if it is damaged, move queue.db, queue.db-wal and queue.db-shm away and \
+                 start again; messages that waited in it are answered with the next one of their chat)",
+                path.display()
+            )
+        };
         let stored = opened(&path).with_context(|| cannot("open"))?;
         let turns = turns_in(&stored).with_context(|| cannot("read"))?;
         let (ready, receiver) = mpsc::unbounded_channel();

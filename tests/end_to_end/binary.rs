@@ -10,6 +10,7 @@ use crate::app::TestApp;
 use crate::memory::{memory_of, remember, user};
 use crate::process::Process;
 use crate::updates::private;
+use crate::world::copy;
 
 const CHAT: &str = "telegram:chat:42";
 /// Exit status of clap for invalid arguments.
@@ -138,6 +139,31 @@ fn run_in(folder: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> (i32,
     let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
     command.env_clear().env("RUST_LOG", "off").envs(settings.iter().copied()).current_dir(folder);
     run(command.args(arguments))
+}
+
+/// Writes noise over a database of `data`, and removes its log.
+fn damage(data: &Path, name: &str) {
+    for log in ["-wal", "-shm"] {
+        drop(std::fs::remove_file(data.join(format!("{name}{log}"))));
+    }
+    std::fs::write(data.join(name), "noise".repeat(1000)).unwrap();
+}
+
+#[tokio::test]
+async fn damaged_files_are_named_with_a_remedy_and_a_damaged_queue_keeps_nobody_from_reading() {
+    let mut app = TestApp::builder().start().await;
+    app.handle(private(42, 1, "hello")).await;
+    app.stop().await;
+    let data = tempfile::tempdir().unwrap();
+    copy(app.data_dir(), data.path());
+    app.finish().await;
+    let here = [("ANNALS_DATA_DIR", data.path().to_str().unwrap()), ("ANNALS_PORT", "0")];
+    damage(data.path(), "queue.db");
+    let (code, out, error) = run_in(data.path(), &here, &["export", CHAT]);
+    assert!(code == 0 && out.contains("hello"), "{out}{error}");
+    let (code, _, error) = run_in(data.path(), &here, &[]);
+    let remedy = "move queue.db, queue.db-wal and queue.db-shm away and start again";
+    assert!(code == 1 && error.contains(remedy), "{error}");
 }
 
 #[test]
