@@ -173,8 +173,8 @@ impl Stores {
             .with_context(|| format!("cannot make the data directory {}", bucket.display()))?;
         let database = data_dir.join(files::DATABASE[0]);
         let path = database.to_str().context("the data directory's path is not UTF-8")?;
-        let engine = dynoxide::Database::new(path)
-            .map_err(|error| anyhow::anyhow!("cannot open {}: {error}", database.display()))?;
+        let engine =
+            dynoxide::Database::new(path).map_err(|error| cannot_open(&database, &error.to_string()))?;
         let engine = Engine::new(engine);
         let folder = Folder::new(&s3);
         let aws = InProcess { dynamodb: engine.clone(), s3: folder.service(None)? }.config();
@@ -262,6 +262,18 @@ impl Stores {
             Err(error) => Err(anyhow!("failed to create the table: {}", aws_message(&error))),
         }
     }
+}
+
+/// Returns the error of a database that cannot be opened.
+fn cannot_open(database: &Path, error: &str) -> anyhow::Error {
+    let database = database.display();
+    // The engine's words are about encryption, which it is built without.
+    if error.contains("not a valid SQLite database") || error.contains("malformed") {
+        return anyhow!(
+            "{database} is damaged: stop Annals, move the whole data directory aside, and put back a copy of all of it"
+        );
+    }
+    anyhow!("cannot open {database}: {error}")
 }
 
 /// Returns a client of DynamoDB that signs nothing.

@@ -164,6 +164,10 @@ async fn damaged_files_are_named_with_a_remedy_and_a_damaged_queue_keeps_nobody_
     let (code, _, error) = run_in(data.path(), &here, &[]);
     let remedy = "move queue.db, queue.db-wal and queue.db-shm away and start again";
     assert!(code == 1 && error.contains(remedy), "{error}");
+    damage(data.path(), "dynamodb.db");
+    let (code, _, error) = run_in(data.path(), &here, &["export", CHAT]);
+    let remedy = "dynamodb.db is damaged: stop Annals, move the whole data directory aside";
+    assert!(code == 1 && error.contains(remedy) && !error.contains("feature"), "{error}");
 }
 
 #[test]
