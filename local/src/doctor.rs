@@ -35,6 +35,7 @@ use aws_sdk_dynamodb::config::ProvideCredentials;
 use self::settings::ValidSettings;
 use crate::errors::chain;
 use crate::settings::misspelt;
+use crate::stores::Stores;
 use crate::tty::line;
 
 /// Checks everything, and prints a line for each check, in `language`. Fails if there is a fault. `colours` are for a
@@ -53,7 +54,7 @@ pub(crate) async fn doctor(
         }
         out.flush()
     };
-    check(&clock, false, report).await?;
+    check(&clock, None, report).await?;
     match faults {
         0 => Ok(()),
         1 => bail!(words!("1 fault", "1 个故障").text(language).to_owned()),
@@ -73,26 +74,26 @@ fn print(finding: &Finding, language: Language, colours: bool, out: &mut impl Wr
     writeln!(out, "{mark} {:<20} {}", line(&finding.check), line(finding.words.text(language)))
 }
 
-/// Makes the checks for the running program, which this process is.
-pub(crate) async fn own_findings(clock: &Clock) -> Vec<Finding> {
+/// Makes the checks for the running program, which this process is, with its `stores`.
+pub(crate) async fn own_findings(clock: &Clock, stores: &Stores) -> Vec<Finding> {
     let mut all = Vec::new();
     let report = |findings| {
         all.extend(findings);
         Ok(())
     };
     // The report does not fail.
-    drop(check(clock, true, report).await);
+    drop(check(clock, Some(stores), report).await);
     all
 }
 
-/// Makes all checks and reports each. `is_own`: this process is the program, so nothing else is checked.
+/// Makes all checks and reports each. `program`: the stores of the program, if this process is it; then nothing else is checked.
 async fn check(
     clock: &Clock,
-    is_own: bool,
+    program: Option<&Stores>,
     mut report: impl FnMut(Vec<Finding>) -> std::io::Result<()>,
 ) -> std::io::Result<()> {
     let own = Env::new(&process_env);
-    let is_stack = !is_own && stack::NAMES.iter().any(|name| own.optional(name).is_some());
+    let is_stack = program.is_none() && stack::NAMES.iter().any(|name| own.optional(name).is_some());
     let names_secrets = own.optional("ANNALS_SECRETS").is_some();
     let aws = if is_stack || names_secrets { Some(annals_aws::config::anywhere().await) } else { None };
     if let Some(aws) = &aws {
@@ -119,10 +120,10 @@ async fn check(
     match &aws {
         Some(aws) if is_stack => stack::check(env, aws, &mut report).await?,
         _ => {
-            if !is_own {
+            if program.is_none() {
                 report(vec![local::program(env).await])?;
             }
-            report(local::check(env).await)?;
+            report(local::check(env, program).await)?;
         }
     }
     for (name, channel) in channels {
@@ -131,7 +132,7 @@ async fn check(
             None => vec![Finding::not_set_up(name)],
         })?;
     }
-    report(relay::check(env, aws.as_ref().filter(|_| is_stack), clock).await)?;
+    report(relay::check(env, aws.as_ref().filter(|_| is_stack), program, clock).await)?;
     report(model::check(model).await)?;
     report(clocks::check(&found, aws.as_ref().filter(|_| is_stack), clock).await)?;
     Ok(())

@@ -131,7 +131,8 @@ impl Program {
         free(&queue, &stores, &history).await?;
 
         let guard = Arc::new(Guard::of(&config));
-        let (outbox_keys, status) = (config.outbox_keys(), Arc::new(Status::new(clock.clone())));
+        let status = Arc::new(Status::new(clock.clone(), stores.clone()));
+        let outbox_keys = config.outbox_keys();
         let api_keys = config.api_keys();
         let status_keys = api_keys.clone();
         let (mut platforms, mut confirming, mut webhooks) = (Vec::new(), Vec::new(), Vec::new());

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 use crate::doctor::own_findings;
+use crate::stores::Stores;
 
 /// Time for which results are returned again, since the checks send requests to platforms and models.
 const LIFETIME: Duration = Duration::from_secs(15);
@@ -36,13 +37,15 @@ struct FindingView {
 #[derive(Debug)]
 pub(crate) struct Status {
     clock: Clock,
+    /// The program's.
+    stores: Stores,
     last: Mutex<Option<(Timestamp, Arc<[Finding]>)>>,
 }
 
 impl Status {
     /// Creates one that has checked nothing yet.
-    pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, last: Mutex::new(None) }
+    pub(crate) fn new(clock: Clock, stores: Stores) -> Self {
+        Self { clock, stores, last: Mutex::new(None) }
     }
 
     /// Returns results that are at most [`LIFETIME`] old, in `language`.
@@ -64,9 +67,9 @@ impl Status {
         {
             return (*checked_at, Arc::clone(findings));
         }
-        let (clock, runtime) = (self.clock.clone(), Handle::current());
+        let (clock, stores, runtime) = (self.clock.clone(), self.stores.clone(), Handle::current());
         // On a thread of its own, since a source of settings does not move between threads.
-        let made = tokio::task::spawn_blocking(move || runtime.block_on(own_findings(&clock))).await;
+        let made = tokio::task::spawn_blocking(move || runtime.block_on(own_findings(&clock, &stores))).await;
         let failed = |error: tokio::task::JoinError| vec![Finding::fault("status", error.to_string())];
         let findings = made.unwrap_or_else(failed).into();
         last.insert((self.clock.now(), findings)).clone()

@@ -8,6 +8,7 @@ use annals_test_support::model_api::{self, ModelApi};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::{Value, json};
 
+use crate::app::loopback_client;
 use crate::discord::settings_of;
 use crate::process::Process;
 use crate::setup::{Settings, annals, bot, settings};
@@ -357,6 +358,13 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
     assert!(disk.ends_with("B free; a file was written and read"), "{disk}");
     let mut files = std::fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(!files.any(|name| name.to_string_lossy().starts_with("doctor")), "it deletes its file");
+
+    // The program's own checks delete no file of a put that is under way.
+    let put = own.join("s3/.tmp.9.internal.part");
+    std::fs::write(&put, "").unwrap();
+    let status = loopback_client().get(format!("{}/local/status", process.base)).bearer_auth("dev").send();
+    assert_eq!(status.await.unwrap().status(), 200);
+    assert!(put.exists());
 
     // It serves no other directory.
     let other = dir.path().join("other");

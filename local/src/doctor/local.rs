@@ -13,16 +13,22 @@ use super::{disk, stack};
 use crate::config::{LocalConfig, data_dir};
 use crate::histories::open_stores;
 use crate::queue::LocalQueue;
-use crate::stores::{TABLE, check_writable, files, is_worked_on};
+use crate::stores::{Stores, TABLE, check_writable, files, is_worked_on};
 
-pub(super) async fn check(env: Env<'_>) -> Vec<Finding> {
+/// Checks the data directory, by the stores of the `program` if this process is it: to open them again would delete its
+/// temporary files.
+pub(super) async fn check(env: Env<'_>, program: Option<&Stores>) -> Vec<Finding> {
     let dir = data_dir(env);
     let shown = dir.display().to_string();
     let mut findings = Vec::new();
     if dir.is_dir() && check_writable(&dir).is_ok() {
         findings.push(disk::check(&dir));
     }
-    let stores = match open_stores(&dir).await {
+    let opened = match program {
+        Some(stores) => Ok(stores.clone()),
+        None => open_stores(&dir).await,
+    };
+    let stores = match opened {
         Ok(stores) => stores,
         Err(error) => {
             findings.push(Finding::fault("data", format!("{error:#}")));

@@ -11,23 +11,32 @@ use annals_store::relay::RelayStore;
 use annals_store::settings::{StoreConfig, retention};
 
 use crate::config::data_dir;
-use crate::histories::open_history;
+use crate::histories::{history, open_history};
+use crate::stores::Stores;
 
 const CHECK: &str = "discord relay";
 
-/// Checks the relay of the bot's token, if one is set; `aws` is the account of a stack. Without the stores, which are checked
-/// elsewhere, there is nothing to say.
-pub(super) async fn check(env: Env<'_>, aws: Option<&SdkConfig>, clock: &Clock) -> Vec<Finding> {
+/// Checks the relay of the bot's token, if one is set; `aws` is the account of a stack, `program` the stores of this process if
+/// it is the program. Without the stores, which are checked elsewhere, there is nothing to say.
+pub(super) async fn check(
+    env: Env<'_>,
+    aws: Option<&SdkConfig>,
+    program: Option<&Stores>,
+    clock: &Clock,
+) -> Vec<Finding> {
     let Ok(Some(config)) = DiscordConfig::from_env(env) else { return Vec::new() };
     if config.bot_token.is_none() {
         return Vec::new();
     }
-    let history = match (aws, StoreConfig::from_env(env), retention(env)) {
-        (Some(aws), Ok(store), _) => aws::history(aws, store, clock.clone()),
-        (None, _, Ok(retention)) => match open_history(&data_dir(env), retention, clock.clone()).await {
-            Ok(history) => history,
-            Err(_) => return Vec::new(),
-        },
+    let history = match (aws, program, StoreConfig::from_env(env), retention(env)) {
+        (Some(aws), _, Ok(store), _) => aws::history(aws, store, clock.clone()),
+        (None, Some(stores), _, Ok(retention)) => history(stores, retention, clock.clone()),
+        (None, None, _, Ok(retention)) => {
+            match open_history(&data_dir(env), retention, clock.clone()).await {
+                Ok(history) => history,
+                Err(_) => return Vec::new(),
+            }
+        }
         _ => return Vec::new(),
     };
     vec![match RelayStore::beside(&history, &config.application_id).status().await {
