@@ -588,7 +588,8 @@ async fn two_people_share_a_channel_and_ask_about_messages_and_files() {
     it.handle(&about).await;
     let said = lines_said(&it.app.last_request());
     assert!(said[0].contains("Ada") && said[0].ends_with("My roses are red"), "{said:?}");
-    assert!(said[1].contains("Bo") && said[1].contains("message of Ada:"), "{said:?}");
+    assert!(said[1].contains("Bo") && said[1].ends_with("of Ada, not of the sender]"), "{said:?}");
+    assert_eq!(said[2], "Answer this message of Ada:");
     assert_eq!(said.last().unwrap(), "Are beans vegetables?");
     assert_eq!(it.discord.sent().pop().unwrap().token.as_deref(), Some("s3cret-interaction-1"));
     assert_eq!(it.app.history(IN_CHANNEL).await.len(), 4);

@@ -19,6 +19,7 @@ use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::language::Language;
 use annals_core::message::Part;
+use annals_core::metadata::Forward;
 use annals_core::record::Kind;
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{MessageId, Timestamp};
@@ -70,16 +71,16 @@ fn command(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseErr
     let data = call.object("data").ok_or("the interaction has no command")?;
     let name = data.text("name").ok_or("the command has no name")?;
     if data.int("type") == Some(OF_MESSAGE) {
-        let draft = draft(call, settings, about_message(data)?, reply_to(data))?;
+        let draft = draft(call, settings, about_message(data)?, about(data))?;
         return Ok(Incoming::message(draft.asking(true)));
     }
     if name == ASK {
-        let draft = draft(call, settings, question(data)?, None)?;
+        let draft = draft(call, settings, question(data)?, (None, None))?;
         return Ok(Incoming::message(draft.asking(true)));
     }
     let typed = typed(name, data);
     let command = Command::parse(&typed, None).ok_or("the command is not one of this program")?;
-    Ok(Incoming::command(command, draft(call, settings, vec![Part::text(typed)], None)?))
+    Ok(Incoming::command(command, draft(call, settings, vec![Part::text(typed)], (None, None))?))
 }
 
 /// Returns the parts of `/ask`.
@@ -121,16 +122,20 @@ fn about_message(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
     Ok([text].into_iter().chain(files).collect())
 }
 
-fn reply_to(data: JsonView<'_>) -> Option<Value> {
-    let message = target(data)?;
-    Some(json!({"messageId": message.id("id")?}))
+/// Returns the message that a question is about: its id, and whose words it has.
+fn about(data: JsonView<'_>) -> (Option<Value>, Option<Forward>) {
+    let Some(message) = target(data) else { return (None, None) };
+    let author = message.object("author").and_then(|author| Sender::of(author, None));
+    let from = author.map(|author| author.shown_name().to_owned());
+    let forward = Forward { from, ..Forward::default() };
+    (message.id("id").map(|id| json!({"messageId": id})), Some(forward))
 }
 
 fn press(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
     const NOT_OURS: ParseError = ParseError::Ignored("a button that is not from this program");
     let id = call.object("data").and_then(|data| data.text("custom_id"));
     let button = id.and_then(Button::parse).ok_or(NOT_OURS)?;
-    let by = draft(call, settings, Vec::new(), None)?;
+    let by = draft(call, settings, Vec::new(), (None, None))?;
     let message_id = MessageId::new(format!("press-{}", by.message_id)).map_err(|_| NOT_OURS)?;
     let by = Draft { message_id, ..by }.of_kind(Kind::Notice);
     let details = Pressed::of(call.raw("message"), &button);
@@ -142,7 +147,7 @@ fn draft(
     call: JsonView<'_>,
     settings: &Settings,
     parts: Vec<Part>,
-    reply_to: Option<Value>,
+    about: (Option<Value>, Option<Forward>),
 ) -> Result<Draft, ParseError> {
     let member = call.object("member");
     let user = member.and_then(|member| member.object("user")).or_else(|| call.object("user"));
@@ -155,7 +160,7 @@ fn draft(
     let ids = Ids { interaction: true, user_installed: is_for_user_alone(call) };
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_parts(parts)
-        .with_metadata(metadata::of(sender, (window.chat_type(), name), call.text("locale"), reply_to, &ids));
+        .with_metadata(metadata::of(sender, (window.chat_type(), name), call.text("locale"), about, &ids));
     Ok(match call.text("token") {
         Some(token) => draft.with_reply_token(ReplyToken::new(token, ts.plus(TOKEN_LIFE))),
         None => draft,

@@ -14,6 +14,7 @@ use annals_channel::settings::Settings;
 use annals_channel::webhook::{ParseError, Places};
 use annals_core::draft::{Asks, Draft};
 use annals_core::message::Part;
+use annals_core::metadata::Forward;
 use annals_core::record::Kind;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde_json::{Value, json};
@@ -93,7 +94,9 @@ fn said(
     };
     let asks = if may_ask { gate::asks(message, chat_type, bot) } else { Asks::Never };
     let reply_to = reply_to(message, content.is_event, bot);
-    let metadata = metadata::of(sender, (chat_type, None), None, reply_to, &Ids::default());
+    let is_forwarded = message.objects("message_snapshots").next().is_some();
+    let forward = is_forwarded.then(Forward::default);
+    let metadata = metadata::of(sender, (chat_type, None), None, (reply_to, forward), &Ids::default());
     let message_id = MessageId::new(id).map_err(|_| "the message has no id")?;
     let draft = Draft::new(window.origin(sender.id, settings)?, message_id, ts)
         .with_exact_form_ts(message.text("edited_timestamp").and_then(time).unwrap_or(ts))

@@ -6,7 +6,7 @@
 //! ```
 
 use annals_channel::json::JsonView;
-use annals_core::metadata::{ChatType, FromPlatform, Metadata};
+use annals_core::metadata::{ChatType, Forward, FromPlatform, Metadata};
 use annals_core::record::Channel;
 use annals_core::title;
 use serde::{Deserialize, Serialize};
@@ -53,11 +53,12 @@ impl<'a> Sender<'a> {
 }
 
 /// Returns the metadata of a message of `sender` in a chat of this type and name. An interaction has its sender's `language`.
+/// `forward` is set if the words are another person's.
 pub(super) fn of(
     sender: Sender<'_>,
     (chat_type, name): (ChatType, Option<&str>),
     language: Option<&str>,
-    reply_to: Option<Value>,
+    (reply_to, forward): (Option<Value>, Option<Forward>),
     ids: &Ids,
 ) -> Metadata {
     let mut metadata = Metadata::from(FromPlatform {
@@ -68,6 +69,7 @@ pub(super) fn of(
         chat_type: Some(chat_type),
         chat_title: name.filter(|_| chat_type.is_group()).and_then(title::clean),
         reply_to,
+        forward,
         ..FromPlatform::default()
     });
     metadata.set_ids_of(Channel::Discord, ids);
