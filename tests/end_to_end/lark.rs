@@ -418,7 +418,7 @@ async fn the_replied_to_message_is_fetched_for_a_message_that_asks() {
     let said = history.iter().filter(|message| message["role"] == "user");
     let said: Vec<_> = said.map(|message| (&message["id"], &message["metadata"]["replyTo"])).collect();
     let of_bo = json!({"messageId": "om_1", "text": format!("{}…", &words[..1000]), "senderName": "Bo"});
-    let of_the_bot = json!({"messageId": "om_2", "text": "It rains.", "fromBot": true});
+    let of_the_bot = json!({"messageId": "om_2", "text": "It rains.", "own": true});
     let unknown = json!({"messageId": "om_1"});
     let ids = ["om_3", "om_4", "om_5", "om_6"].map(|id| json!(id));
     let wanted: Vec<_> = ids.iter().zip([&of_bo, &of_the_bot, &unknown, &unknown]).collect();

@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"senderName": "Tom", "senderIsBot": true, "chatType": "group",
-//!  "replyTo": {"messageId": "om_…", "rootId": "om_…", "text": "what it said …", "senderName": "Bob", "fromBot": true},
+//!  "replyTo": {"messageId": "om_…", "rootId": "om_…", "text": "what it said …", "senderName": "Bob"},
 //!  "lark": {"threadId": "omt_…"}}
 //! ```
 //!
@@ -10,15 +10,13 @@
 //! the ids alone. The rest is fetched ([`set_parent`]) for a message that asks, and may be missing; two deliveries of a
 //! message may differ in it, which makes no new form, since metadata is no part of the content.
 
+use annals_channel::replied;
 use annals_core::metadata::{ChatType, FromPlatform, Metadata};
 use annals_core::record::Channel;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::event::Message;
-
-/// Maximum number of characters that are copied from a replied-to message.
-const REPLY_TEXT_CHARS: usize = 1_000;
 
 /// The ids that only Lark has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,14 +55,12 @@ pub(super) fn parent_of(metadata: &Metadata) -> Option<&str> {
 pub(super) fn set_parent(metadata: &mut Metadata, parent: &Message<'_>, text: &str, is_own: bool) {
     let Some(Value::Object(reply)) = metadata.fields().get("replyTo") else { return };
     let mut reply = reply.clone();
-    let end = text.char_indices().nth(REPLY_TEXT_CHARS);
-    let text = end.map_or_else(|| text.to_owned(), |(end, _)| format!("{}…", &text[..end]));
-    reply.insert("text".into(), text.into());
+    reply.insert("text".into(), replied::shortened(text, is_own).into());
     if let Some(name) = sender_name(parent) {
         reply.insert("senderName".into(), name.into());
     }
     if is_own {
-        reply.insert("fromBot".into(), true.into());
+        reply.insert("own".into(), true.into());
     }
     metadata.extend(Metadata::from(FromPlatform { reply_to: Some(reply.into()), ..FromPlatform::default() }));
 }
