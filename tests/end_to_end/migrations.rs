@@ -116,6 +116,23 @@ async fn a_question_does_not_wait_for_a_reply_that_was_approved_after_the_migrat
     app.finish().await;
 }
 
+#[tokio::test]
+async fn a_stop_after_the_migration_leaves_the_reply_under_the_earlier_name_to_its_run() {
+    let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
+    app.model().answer_tools(&[("shop_slow", json!({}))]);
+    app.handle(group(OLD, 11, "@annals_test_bot take your time").mention()).await;
+    for update in service_messages() {
+        app.receive(update).await;
+    }
+    app.receive(supergroup(NEW, 2, "/approve").at(30).command()).await;
+    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    app.receive(supergroup(NEW, 3, "/stop").at(31).command()).await;
+    shop.release();
+    app.idle().await;
+    assert_eq!(app.last_sent().chat_id, OLD);
+    app.finish().await;
+}
+
 /// A schedule stays under the name under which it was set, until it comes due.
 #[tokio::test]
 async fn what_was_scheduled_before_is_listed_and_cancelled_afterwards() {

@@ -119,16 +119,16 @@ pub fn has_something_to_end(
 }
 
 /// Returns the replies from before the `/stop` at `command` that would continue, in chat order: those on the command's
-/// line.
+/// line that are stored under its chat's name. A run under an earlier name ends its own.
 pub fn going_on_before<'a>(
     records: &'a [Record],
     command: &'a SortKey,
     now: Timestamp,
 ) -> impl Iterator<Item = SortKey> + 'a {
-    let line = said_at(records, command).and_then(Record::line);
+    let place = said_at(records, command).map(|said| (&said.chat, said.line()));
     approval::to_resume(records, now).into_iter().filter(move |reply| {
         let found = records.iter().find(|record| record.key == *reply);
-        reply.base() < *command && found.and_then(Record::line) == line
+        reply.base() < *command && found.map(|found| (&found.chat, found.line())) == place
     })
 }
 
