@@ -16,7 +16,7 @@ import { useSession } from './session';
 import { hasDialog } from './shortcuts';
 import { Timeline } from './timeline';
 import { texts } from './text';
-import { type Outgoing, asMessage, compose, discard, mark, useOutgoing } from './unsent';
+import { type Outgoing, abandon, asMessage, compose, discard, mark, useOutgoing } from './unsent';
 import { Button, Copy, ChannelBadge, Icon, Rich, Sure, Trouble } from './widgets';
 import { isTalk, unseenBy } from './seen';
 
@@ -104,6 +104,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const isSending = unlisted.some(one => one.state === 'sending');
   const next = isSending ? undefined : unlisted.find(one => one.state === 'new');
   useEffect(() => void (next && deliver(next)), [next?.id]);
+  useEffect(() => () => abandon(chat), [chat]);
 
   const platform = platformOf(chat);
   const lastSaid = history.messages.findLast(({ role, metadata }) => role === 'user' && isTalk(metadata?.kind))?.metadata;

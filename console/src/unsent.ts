@@ -55,6 +55,11 @@ export function mark(chat: string, id: string, state: Outgoing['state'], problem
   set(chat, outgoing(chat).map(one => (one.id === id ? marked(one) : one)));
 }
 
+/** Marks what the view of `chat`, which is closed now, has not begun to send: it is listed as not sent, and is not sent unasked later. */
+export function abandon(chat: string): void {
+  for (const { id, state } of outgoing(chat)) if (state === 'new') mark(chat, id, 'failed');
+}
+
 export function discard(chat: string, ids: ReadonlySet<string>): void {
   if (outgoing(chat).some(one => ids.has(one.id))) set(chat, outgoing(chat).filter(one => !ids.has(one.id)));
 }

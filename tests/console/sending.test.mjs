@@ -129,6 +129,35 @@ test('a message that is on its way when one leaves the chat is sent or can be se
   });
 });
 
+test('a message that waits for the one before it when one leaves the chat is listed, and not sent unasked', async () => {
+  const chat = 'http:chat:dev:quick';
+  await app.say(chat, 'hello');
+  await at(app.url(chat), async page => {
+    await answered(page, 'to: hello');
+    let release;
+    const first = new Promise(resolve => (release = resolve));
+    await page.route('**/messages', async route => {
+      await first;
+      await route.continue();
+    }, { times: 1 });
+    await type(page, 'one by one');
+    await type(page, 'and then two');
+    await bubbles(page).getByText('and then two').waitFor();
+    await page.getByRole('link', { name: 'Annals', exact: true }).click();
+    const link = page.getByText('Not sent:').getByRole('link');
+    await link.waitFor();
+    release();
+    await until('the first is stored', async () => (await said(chat)).includes('one by one'));
+    await link.click();
+    const second = page.locator('.bubble.user').filter({ hasText: 'and then two' });
+    await second.getByText('Not sent.').waitFor();
+    assert.deepEqual(await said(chat), ['hello', 'one by one']);
+    await second.getByRole('button', { name: 'Try again' }).click();
+    await answered(page, 'to: and then two');
+    assert.deepEqual(await said(chat), ['hello', 'one by one', 'and then two']);
+  });
+});
+
 test('drafts are kept for each chat, over a reload', async () => {
   await app.say(room('left'), 'hello');
   await app.say(room('right'), 'hello');
