@@ -13,7 +13,7 @@ import { Rename } from './rename';
 import { type Route, go, href } from './route';
 import { Search } from './search';
 import { useSession } from './session';
-import { hasDialog } from './shortcuts';
+import { hasDialog, isComposing } from './shortcuts';
 import { Timeline } from './timeline';
 import { texts } from './text';
 import { type Outgoing, abandon, asMessage, compose, discard, mark, useOutgoing } from './unsent';
@@ -145,7 +145,7 @@ export function Chat({ route, fromList, onChanged }: Props) {
   const stop = useStable(() => void room.stop());
   useEffect(() => {
     if (!isBusy) return;
-    const pressed = (event: KeyboardEvent) => event.key === 'Escape' && !event.defaultPrevented && !event.isComposing && !hasDialog() && stop();
+    const pressed = (event: KeyboardEvent) => event.key === 'Escape' && !event.defaultPrevented && !isComposing(event) && !hasDialog() && stop();
     addEventListener('keydown', pressed);
     return () => removeEventListener('keydown', pressed);
   }, [isBusy]);

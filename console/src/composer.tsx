@@ -2,6 +2,7 @@
 import { type KeyboardEvent, useRef, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
 import { type FilePart, attached, fits, isSeen } from './attach';
+import { isComposing } from './shortcuts';
 import { texts } from './text';
 import type { Part } from './api';
 import { draft, keepDraft } from './unsent';
@@ -51,8 +52,7 @@ export function Composer({ draftName, speaker, isBot = false, label, note, onSen
     setRefused([]);
   };
   const pressed = (event: KeyboardEvent) => {
-    // Enter also confirms a word of a Chinese or Japanese input method.
-    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    if (event.key !== 'Enter' || event.shiftKey || isComposing(event.nativeEvent)) return;
     event.preventDefault();
     send();
   };

@@ -6,6 +6,7 @@ import { type Actions, ActionsContext } from './actions';
 import { type Message, Problem } from './api';
 import { Markdown } from './markdown';
 import { moment, short, shortId, textOf, time, when } from './names';
+import { isComposing } from './shortcuts';
 import { texts } from './text';
 import type { Outgoing } from './unsent';
 import { TurnSteps } from './turn';
@@ -188,7 +189,7 @@ function Editor({ message, actions, onDone }: { message: Message; actions: Actio
     }
   };
   const pressed = (event: KeyboardEvent) => {
-    if (event.nativeEvent.isComposing || (event.key !== 'Escape' && (event.key !== 'Enter' || event.shiftKey))) return;
+    if (isComposing(event.nativeEvent) || (event.key !== 'Escape' && (event.key !== 'Enter' || event.shiftKey))) return;
     event.preventDefault();
     if (event.key === 'Enter') void save();
     else onDone();

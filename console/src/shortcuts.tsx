@@ -15,6 +15,12 @@ const MOST = 12;
 /** Returns true if a dialog is open, which has the keys then. */
 export const hasDialog = (): boolean => document.querySelector('[role="dialog"], [role="alertdialog"]') !== null;
 
+/**
+ * Returns true if an input method has the key, such as the Enter that ends a word of Chinese or Japanese. Safari sends that one after the
+ * end of the composition, with the key code that input methods have.
+ */
+export const isComposing = (event: KeyboardEvent): boolean => event.isComposing || event.keyCode === 229;
+
 interface Props {
   chats: ListedChat[] | null;
   isJumping: boolean;
@@ -114,7 +120,7 @@ function Jump({ chats, onDone }: { chats: ListedChat[]; onDone: () => void }) {
     onDone();
   };
   const pressed = (event: ReactKeyboardEvent) => {
-    if (event.nativeEvent.isComposing) return;
+    if (isComposing(event.nativeEvent)) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step === undefined && event.key !== 'Enter') return;
     event.preventDefault();

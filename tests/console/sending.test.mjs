@@ -183,6 +183,17 @@ test('drafts are kept for each chat, over a reload', async () => {
   });
 });
 
+test('the Enter that ends a word of an input method sends nothing, also in Safari', async () => {
+  await at(app.url(room('input')), async page => {
+    await box(page).fill('豌豆');
+    // As Safari sends it, after the end of the composition.
+    await box(page).evaluate(box => box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', keyCode: 229, bubbles: true, cancelable: true })));
+    assert.equal(await box(page).inputValue(), '豌豆');
+    await box(page).press('Enter');
+    await answered(page, 'to: 豌豆');
+  });
+});
+
 test('Enter while an answer streams sends, and both are answered in their places', async () => {
   const chat = room('both');
   await app.say(chat, 'hello');
