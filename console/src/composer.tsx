@@ -1,11 +1,11 @@
 // The box for writing a message.
 import { type KeyboardEvent, useRef, useState } from 'react';
 import { Input, Label, TextArea, TextField } from 'react-aria-components';
-import { type FilePart, attached, fits, isSeen } from './attach';
+import { attached, fits, isSeen } from './attach';
 import { isComposing } from './shortcuts';
 import { texts } from './text';
 import type { Part } from './api';
-import { draft, keepDraft } from './unsent';
+import { type Draft, draft, keepDraft } from './unsent';
 import { Button, Icon } from './widgets';
 
 interface Props {
@@ -24,31 +24,40 @@ interface Props {
 }
 
 export function Composer({ draftName, speaker, isBot = false, label, note, onSend, onStop }: Props) {
-  const [text, setText] = useState(() => draft(draftName).text);
-  const [files, setFiles] = useState<FilePart[]>(() => draft(draftName).files);
+  const [shown, setShown] = useState(() => draft(draftName));
+  const { text, files } = shown;
+  /** The draft as it is now, also for a file that was chosen earlier and is still being read. */
+  const latest = useRef(shown);
+  /** Number of choices of files that are being read. */
+  const [reading, setReading] = useState(0);
   const [refused, setRefused] = useState<string[]>([]);
   const [own, setOwn] = useState<string | null>(null);
   const chooser = useRef<HTMLInputElement>(null);
   const userId = own ?? speaker;
-  const canSend = (text.trim() !== '' || files.length > 0) && userId !== '';
-  const write = (text: string, files: FilePart[]) => {
-    setText(text);
-    setFiles(files);
-    keepDraft(draftName, { text, files });
+  const canSend = (text.trim() !== '' || files.length > 0) && userId !== '' && reading === 0;
+  const write = (changed: Partial<Draft>) => {
+    latest.current = { ...latest.current, ...changed };
+    setShown(latest.current);
+    keepDraft(draftName, latest.current);
   };
   const add = async (chosen: Iterable<File>) => {
-    const [taken, reasons] = [[...files], [] as string[]];
+    const reasons: string[] = [];
+    setReading(now => now + 1);
     for (const file of chosen) {
-      await attached(file, [...taken, { type: 'text', text }]).then(part => taken.push(part), (error: Error) => reasons.push(error.message));
+      const { text, files } = latest.current;
+      await attached(file, [...files, { type: 'text', text }]).then(
+        part => write({ files: [...latest.current.files, part] }),
+        (error: Error) => reasons.push(error.message),
+      );
     }
-    write(text, taken);
+    setReading(now => now - 1);
     setRefused(reasons);
   };
   const send = () => {
     if (!canSend) return;
     if (!fits(text, files)) return setRefused([texts.textTooLong]);
     onSend([...files, ...(text.trim() === '' ? [] : [{ type: 'text' as const, text }])], userId);
-    write('', []);
+    write({ text: '', files: [] });
     setRefused([]);
   };
   const pressed = (event: KeyboardEvent) => {
@@ -75,7 +84,7 @@ export function Composer({ draftName, speaker, isBot = false, label, note, onSen
             <span key={`${file.filename} ${at}`} className="chip">
               {isSeen(file) ? <img src={file.url} alt="" /> : <span aria-hidden="true">📄</span>}
               <span>{file.filename}</span>
-              <Button look="icon" aria-label={texts.remove(file.filename ?? '')} onPress={() => write(text, files.toSpliced(at, 1))}>
+              <Button look="icon" aria-label={texts.remove(file.filename ?? '')} onPress={() => write({ files: files.toSpliced(at, 1) })}>
                 ×
               </Button>
             </span>
@@ -102,7 +111,7 @@ export function Composer({ draftName, speaker, isBot = false, label, note, onSen
           event.target.value = '';
         }}
       />
-      <TextField className="say" value={text} onChange={text => write(text, files)} aria-label={label}>
+      <TextField className="say" value={text} onChange={text => write({ text })} aria-label={label}>
         <TextArea
           rows={1}
           placeholder={label}

@@ -70,6 +70,28 @@ for (const [kind, chat] of [['a room', room('files')], ['a conversation of the A
   });
 }
 
+test('what is typed while a file is read stays, and is sent with the file', async () => {
+  const chat = room('reading');
+  await at(app.url(chat), async page => {
+    await box(page).fill('what is');
+    await page.evaluate(() => {
+      const read = FileReader.prototype.readAsDataURL;
+      FileReader.prototype.readAsDataURL = function (content) {
+        window.readNow = () => read.call(this, content);
+      };
+    });
+    await page.locator('input[type=file]').setInputFiles([dot]);
+    await box(page).fill('what is this dot?');
+    await box(page).press('Enter');
+    await page.evaluate(() => window.readNow());
+    await page.getByRole('button', { name: 'Remove dot.png' }).waitFor();
+    assert.equal(await box(page).inputValue(), 'what is this dot?');
+    await page.getByRole('button', { name: 'Send' }).click();
+    await answered(page, 'what is this dot?');
+    assert.deepEqual((await app.history(chat)).filter(({ role }) => role === 'user').map(({ parts }) => parts.map(({ type }) => type)), [['file', 'text']]);
+  });
+});
+
 test('a picture that is too large is made smaller, and one can be pasted', async () => {
   await at(app.base, async page => {
     // Noise cannot be compressed. It is chosen in the page, since the driver would take seconds to send it there.
