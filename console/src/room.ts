@@ -139,8 +139,10 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
     },
     answer(approvalId, approved, by) {
       userId.current = by;
+      // `useChat` answers requests of the last message alone, and people may have written since.
+      const at = talk.findLastIndex(({ parts }) => parts.some(part => 'approval' in part && part.approval?.id === approvalId));
       // With several requests, answers are collected until the last one.
-      if (asked !== 'approval') start('approval');
+      if (asked !== 'approval') start('approval', talk.slice(0, at + 1));
       void addToolApprovalResponse({ id: approvalId, approved });
     },
     async stop() {

@@ -210,6 +210,20 @@ test('a call that waits is approved, and one is denied', async () => {
   });
 });
 
+test('a call can be approved after somebody wrote', async () => {
+  const chat = room('handed');
+  await app.say(chat, 'refund A1');
+  await app.call('PUT', `/v1/chats/${encodeURIComponent(chat)}/takeover`, { operator: 'dev' });
+  await app.call('POST', `/v1/chats/${encodeURIComponent(chat)}/messages`, { userId: 'ada', text: 'are you there?' });
+  await at(app.url(chat), async page => {
+    await bubbles(page).filter({ hasText: 'are you there?' }).waitFor();
+    const posted = page.waitForRequest(request => request.method() === 'POST' && request.url().endsWith('/api/chat'));
+    await page.getByRole('button', { name: 'Approve' }).click();
+    const { message } = (await posted).postDataJSON();
+    assert.deepEqual([message.role, message.parts.at(-1).state], ['assistant', 'approval-responded']);
+  });
+});
+
 test('a request shows what nobody can see', async () => {
   await at(await spoken('hidden', 'hi'), async page => {
     await say(page, 'refund A1\u202e\u200b9');
