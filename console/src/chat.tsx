@@ -143,12 +143,14 @@ export function Chat({ route, fromList, onChanged }: Props) {
     [chat],
   );
   const stop = useStable(() => void room.stop());
+  // The key closes many things, so it does not stop an answer to somebody who is only watched.
+  const hasAsked = inRoom && room.hasAsked;
   useEffect(() => {
-    if (!isBusy) return;
+    if (!hasAsked) return;
     const pressed = (event: KeyboardEvent) => event.key === 'Escape' && !event.defaultPrevented && !isComposing(event) && !hasDialog() && stop();
     addEventListener('keydown', pressed);
     return () => removeEventListener('keydown', pressed);
-  }, [isBusy]);
+  }, [hasAsked]);
   const name = nameOf(chat, listed);
   const unseen = useMemo(() => (context ? unseenBy(context, history.messages) : new Map<string, string>()), [context, history.messages]);
   const waits = isBusy || takeover !== null ? null : listed?.pendingTurn;

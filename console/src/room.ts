@@ -20,6 +20,8 @@ export interface Room {
   withLive: (listed: Message[]) => Message[];
   /** True while this window receives an answer. */
   isBusy: boolean;
+  /** True while it receives one that it asked for itself. */
+  hasAsked: boolean;
   /** Id of the reply that is being received. */
   liveId: string | null;
   problem: Problem | null;
@@ -128,6 +130,7 @@ export function useRoom(chat: string, listed: Message[], isAnswering: boolean, r
   return {
     withLive: shown => (asked === null || live === null ? shown : withLive(shown, asked, live, lastSaid)),
     isBusy: asked !== null,
+    hasAsked: asked !== null && asked !== 'resume',
     liveId: live?.id ?? null,
     problem,
     send: said => send('submit', said),

@@ -167,8 +167,14 @@ test('an answer that began elsewhere is heard, also by a window that is opened i
   await asked;
   await at(app.url(room('heard')), async page => {
     await until('the first words are shown', async () => /^Answer \d+/.test(await bubbles(page).last().locator('.said').innerText().catch(() => '')));
+    // Who watches stops it by the button alone.
+    const stops = [];
+    page.on('request', request => request.url().endsWith('/stop') && stops.push(request.url()));
+    await page.getByRole('button', { name: 'Stop' }).waitFor();
+    await page.keyboard.press('Escape');
     gate.release();
     await answered(page, 'to: tell me of peas');
+    assert.deepEqual(stops, []);
     // And what is said by the API shows without a click.
     await app.say(room('heard'), 'and of leeks');
     await answered(page, 'to: and of leeks');

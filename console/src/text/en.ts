@@ -54,7 +54,7 @@ export const en = {
     ['/', 'write a message'],
     ['Enter', 'send it, also while an answer streams'],
     ['Shift Enter', 'a new line'],
-    ['Escape', 'stop the answer; close what is open'],
+    ['Escape', 'stop the answer that you asked for; close what is open'],
     ['?', 'this list'],
   ] as [string, string][],
 
