@@ -22,7 +22,7 @@ interface Props {
 export function Search({ chat, onJump, onClose }: Props) {
   const { api, tell } = useSession();
   const [words, setWords] = useState('');
-  const [result, setResult] = useState<{ words: string; hits: Hit[] } | null>(null);
+  const [result, setResult] = useState<{ words: string; hits: Hit[]; partial: boolean } | null>(null);
   const [isSearching, setSearching] = useState(false);
   const [problem, setProblem] = useState<Problem | null>(null);
   /** The hit that is too far back, and is shown here with what was said around it. */
@@ -38,8 +38,8 @@ export function Search({ chat, onJump, onClose }: Props) {
     setProblem(null);
     setFar(null);
     try {
-      const { hits } = await api.get<{ hits: Hit[] }>(`${ofChat(chat, 'search')}?q=${encodeURIComponent(wanted)}&limit=${MOST}`);
-      setResult({ words: wanted, hits });
+      const { hits, partial } = await api.get<{ hits: Hit[]; partial: boolean }>(`${ofChat(chat, 'search')}?q=${encodeURIComponent(wanted)}&limit=${MOST}`);
+      setResult({ words: wanted, hits, partial });
       tell(texts.foundCount(hits.length));
     } catch (error) {
       setProblem(Problem.from(error));
@@ -70,7 +70,8 @@ export function Search({ chat, onJump, onClose }: Props) {
       </div>
       {problem && <Trouble problem={problem} />}
       {isSearching && <Loading what={texts.searching} />}
-      {result && result.hits.length === 0 && <p className="empty">{texts.nobodySaid(result.words)}</p>}
+      {result?.partial && <p className="small">{texts.cutShort}</p>}
+      {result && result.hits.length === 0 && !result.partial && <p className="empty">{texts.nobodySaid(result.words)}</p>}
       {result && result.hits.length > 0 && far === null && (
         <ul className="hits">
           {result.hits.map(hit => (

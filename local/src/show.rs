@@ -159,6 +159,7 @@ pub(crate) struct Search {
 #[derive(Deserialize)]
 struct Found {
     hits: Vec<Hit>,
+    partial: bool,
 }
 
 #[derive(Deserialize)]
@@ -170,12 +171,15 @@ impl Search {
     pub(crate) async fn run(&self, api: &Api, out: &mut impl Write) -> anyhow::Result<()> {
         let Self { chat_key, words, limit, jsonl, .. } = self;
         let query = [("q", words.join(" ")), ("limit", limit.to_string())];
-        let Found { hits } = api.json(&api.of_chat(chat_key, "/search")?, &query).await?;
+        let Found { hits, partial } = api.json(&api.of_chat(chat_key, "/search")?, &query).await?;
         for Hit { message } in &hits {
             print(message, *jsonl, out)?;
         }
-        if hits.is_empty() && !jsonl {
-            writeln!(out, "Nothing in {} fits.", line(chat_key))?;
+        let chat = line(chat_key);
+        if partial && !jsonl {
+            writeln!(out, "Not all of {chat} was searched, or not every hit is shown.")?;
+        } else if hits.is_empty() && !jsonl {
+            writeln!(out, "Nothing in {chat} fits.")?;
         }
         Ok(())
     }

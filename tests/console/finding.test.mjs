@@ -78,6 +78,10 @@ test('a search in a chat lists hits, and a hit is shown in its place', async () 
     await finder.getByRole('searchbox').fill('nobody said this');
     await page.keyboard.press('Enter');
     await finder.getByText('Nobody said').waitFor();
+    await page.route('**/search?**', route => route.fulfill({ json: { hits: [], partial: true } }));
+    await page.keyboard.press('Enter');
+    await finder.getByText('Not all of the history was searched').waitFor();
+    assert.equal(await finder.getByText('Nobody said').count(), 0);
     await finder.getByRole('button', { name: 'Close the search' }).click();
     await finder.waitFor({ state: 'detached' });
   });
@@ -87,7 +91,7 @@ test('a hit that is too far back is shown with what was said around it', async (
   await at(app.url(LONG), async page => {
     await page.getByText(`Line ${MESSAGES}`).first().waitFor();
     const said = (text, at) => ({ id: `old-${at}`, role: 'user', parts: [{ type: 'text', text }], metadata: { ts: at, kind: 'normal', messageId: `old-${at}`, userId: 'ada', channel: 'http', chatId: 'long', chatKey: LONG } });
-    await page.route('**/search?**', route => route.fulfill({ json: { hits: [{ message: said('long ago', 2000), score: 1, context: [said('before it', 1000), said('after it', 3000)] }] } }));
+    await page.route('**/search?**', route => route.fulfill({ json: { hits: [{ message: said('long ago', 2000), score: 1, context: [said('before it', 1000), said('after it', 3000)] }], partial: false } }));
     await page.getByRole('button', { name: 'Search this chat' }).click();
     const finder = page.getByRole('search', { name: 'Search this chat' });
     await finder.getByRole('searchbox').fill('ago');

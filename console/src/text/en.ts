@@ -362,6 +362,7 @@ export const en = {
   search: 'Search',
   found: 'Found',
   foundCount: (n: number) => `${messages(n)} found`,
+  cutShort: 'Not all of the history was searched, or not every hit is shown.',
   nobodySaid: (words: string) => `Nobody said “${words}” there.`,
   aBot: 'bot',
 

@@ -337,6 +337,7 @@ export const zh: Texts = {
   search: '搜索',
   found: '搜索结果',
   foundCount: n => `找到 ${messages(n)}`,
+  cutShort: '没有搜索全部历史，或没有显示全部结果。',
   nobodySaid: words => `那里没有人说过“${words}”。`,
   aBot: '机器人',
 
