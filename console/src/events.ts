@@ -14,13 +14,16 @@ export interface Event {
   text: string;
 }
 
-/** Number of chats that a poll looks at, and of messages of a page. */
+/** Number of chats of a page of the list, of such pages that a poll reads at most, and of messages of a page. */
 const LISTED = 50;
+const MOST_LISTS = 20;
 const PAGE = 50;
 const LARGEST_PAGE = 200;
 /** Number of pages that are read at a time at the start. */
 const AT_ONCE = 6;
 const LONGEST_TEXT = 200;
+
+interface Chats { chats: ListedChat[]; before: string | null }
 
 interface Known {
   /** The entry of the list, as JSON. */
@@ -40,6 +43,8 @@ export class Feed {
   private hasBegun = false;
   /** In a chat that was not seen before, messages since then are new. */
   private newSince = -Infinity;
+  /** When somebody spoke last in any chat, as the last poll saw it. */
+  private newest = Infinity;
   private events: Event[] = [];
 
   constructor(private readonly only: string | null) {}
@@ -55,7 +60,8 @@ export class Feed {
     const now = Date.now();
     const { chats, before } = this.only
       ? { chats: [await api.get<ListedChat>(ofChat(this.only), signal)], before: null }
-      : await api.get<{ chats: ListedChat[]; before: string | null }>(`/v1/chats?limit=${LISTED}`, signal);
+      : await this.list(api, signal);
+    const newest = chats[0]?.lastInteractionAt ?? 0;
     const listed = new Set(chats.map(({ chatKey }) => chatKey));
     for (const [key, { isSending, isAtRest }] of this.known) {
       if (listed.has(key) || (!isSending && isAtRest)) continue;
@@ -77,6 +83,18 @@ export class Feed {
     }
     if (!this.hasBegun && before !== null) this.newSince = now;
     this.hasBegun = true;
+    this.newest = newest;
+  }
+
+  /** Reads the list, back to where the last poll saw it begin: that may be long ago, since a page that is not looked at does not poll. */
+  private async list(api: Api, signal: AbortSignal): Promise<Chats> {
+    let { chats, before } = await api.get<Chats>(`/v1/chats?limit=${LISTED}`, signal);
+    for (let lists = 1; lists < MOST_LISTS && before !== null && (chats.at(-1)?.lastInteractionAt ?? 0) > this.newest; lists++) {
+      const further: Chats = await api.get<Chats>(`/v1/chats?limit=${LISTED}&before=${before}`, signal);
+      chats = [...chats, ...further.chats];
+      before = further.before;
+    }
+    return { chats, before };
   }
 
   /** Reads the newest messages, back to a known one, or to the first. */

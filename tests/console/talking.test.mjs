@@ -383,6 +383,26 @@ test('what happens in all chats is shown while it happens, and one can be follow
   });
 });
 
+test('what happened since the last look is shown, also if it fills several pages of the list', async () => {
+  const names = ['pea', 'leek', 'bean'];
+  await at(app.base, async page => {
+    let gate;
+    // A chat a page: real pages.
+    await page.route(url => url.pathname === '/v1/chats', async route => {
+      await gate;
+      await route.continue({ url: route.request().url().replace('limit=50', 'limit=1') });
+    });
+    await page.getByRole('link', { name: 'Live' }).click();
+    const rows = page.getByRole('region', { name: 'Events' }).getByRole('listitem');
+    await rows.first().waitFor();
+    let release;
+    gate = new Promise(resolve => (release = resolve));
+    for (const name of names) await app.say(room(name), `news of ${name}`);
+    release();
+    for (const name of names) await rows.filter({ hasText: `to: news of ${name}` }).waitFor();
+  });
+});
+
 test('a chat is forgotten when that is confirmed', async () => {
   const chat = room('again');
   await at(app.url(chat), async page => {
