@@ -134,7 +134,11 @@ async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
     app.ada_says(1, "Pay both back.").await;
     app.export(CHAT, "pending").await;
     app.handle(private(42, 2, "/approve").command()).await;
-    assert!(app.last_sent().text.starts_with("Which one?"), "{}", app.last_sent().text);
+    let which = app.last_sent().text;
+    assert!(
+        which.starts_with("Which one?") && which.ends_with("\n#1 shop_refund\n#2 shop_refund"),
+        "{which}"
+    );
     app.handle(private(42, 3, "/deny 2 too much").command()).await;
     assert_eq!(app.last_sent().text, "Denied: shop_refund.");
     let open = "1/reply approval-requested approval-requested";

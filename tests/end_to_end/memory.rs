@@ -209,14 +209,14 @@ async fn telegram_people_see_and_forget_their_own() {
     let in_group = Owner::Chat("telegram:chat:-42".parse().unwrap());
     remember(&app, &in_group, "telegram:chat:-42", &["The group's."]).await;
 
-    let all = "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n2. 喜欢喝茶 (fact; here, 2025-11-21)\n3. Gardens. (fact; here, 2025-11-21)\n\n\
+    let all = "What I remember about you:\n\n#1 Lives in Bergen. (fact; here, 2025-11-21)\n#2 喜欢喝茶 (fact; here, 2025-11-21)\n#3 Gardens. (fact; here, 2025-11-21)\n\n\
                To forget one: /forget and its number";
     assert_eq!(told(&mut app, &[private(42, 1, "/memory").command()]).await, [all]);
     assert_eq!(told(&mut app, &[private(42, 2, "/forget 2").command()]).await, ["Forgotten: number 2."]);
     let which = "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
     let unknown = format!("There is no number 4 in the list of /memory. {which}");
     let commands = [(3, "/forget"), (4, "/forget tea"), (5, "/forget 4"), (6, "/Memory@annals_test_bot 1")];
-    let first = "What I remember about you:\n\n1. Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number";
+    let first = "What I remember about you:\n\n#1 Lives in Bergen. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number";
     assert_eq!(
         told(&mut app, &commands.map(|(id, text)| private(42, id, text).command())).await,
         [which, which, &unknown, first]
@@ -224,7 +224,7 @@ async fn telegram_people_see_and_forget_their_own() {
     // Numbers stay: what was 3 is 3.
     let kept = [(1, "Lives in Bergen.".to_owned()), (3, "Gardens.".to_owned())];
     assert_eq!(texts(&app, &user("telegram-42")).await, kept);
-    let list = "What I remember about this group:\n\n1. The group's. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number";
+    let list = "What I remember about this group:\n\n#1 The group's. (fact; here, 2025-11-21)\n\nTo forget one: /forget and its number";
     let commands = [group(-42, 7, "/memory").command(), group(-42, 8, "/forget 1").command()];
     assert_eq!(told(&mut app, &commands).await, [list, "Forgotten: number 1."]);
     assert_eq!(texts(&app, &in_group).await, []);
@@ -270,7 +270,7 @@ async fn a_group_keeps_its_memory_when_it_moves() {
     remember(&app, &before, "telegram:chat:-42", &["The group's."]).await;
     app.receive(group(-42, 1, "").without("text").with("migrate_to_chat_id", json!(-100_123))).await;
     let said = told(&mut app, &[group(-100_123, 2, "/memory").command()]).await;
-    assert!(said[0].contains("1. The group's."), "{said:?}");
+    assert!(said[0].contains("#1 The group's."), "{said:?}");
     assert_eq!(list(&app, "chatKey=telegram:chat:-100123", OPS_KEY).await.len(), 1);
     app.finish().await;
 }
@@ -288,8 +288,8 @@ async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
     remember(&app, &user("app/ada"), "http:chat:app:c1", &["Ada's first", "Ada's second"]).await;
     remember(&app, &user("app/bo"), "http:chat:app:c2", &["Bo's first"]).await;
     let list = said(&app, "c1", "ada", "m1", "/memory").await;
-    assert_has(&list, &["1. Ada's first (fact; here, 2025-11-21)\n2. Ada's second"]);
-    assert!(said(&app, "c2", "bo", "m1", "/memory").await.contains("1. Bo's first"));
+    assert_has(&list, &["#1 Ada's first (fact; here, 2025-11-21)\n#2 Ada's second"]);
+    assert!(said(&app, "c2", "bo", "m1", "/memory").await.contains("#1 Bo's first"));
     assert_eq!(said(&app, "c1", "ada", "m2", "/forget 1").await, "Forgotten: number 1.");
     app.clock().advance(std::time::Duration::from_secs(1));
     said(&app, "c1", "bo", "m3", "hello").await;

@@ -76,10 +76,10 @@ async fn an_entry_saved_after_an_outside_result_is_marked_and_can_be_undone() {
 
     let told = command(&app, 2, "/memory").await;
     let day = "2025-11-21";
-    assert!(told.contains(&format!("1. {ACCOUNT} (fact; here, {day}; valid until {day})\n")), "{told}");
-    let new = format!("3. Ada's account is DE-666. (fact; here, {day}; saved after reading shop/lookup)\n");
+    assert!(told.contains(&format!("#1 {ACCOUNT} (fact; here, {day}; valid until {day})\n")), "{told}");
+    let new = format!("#3 Ada's account is DE-666. (fact; here, {day}; saved after reading shop/lookup)\n");
     assert!(told.contains(&new), "{told}");
-    assert!(told.contains("1. I changed: Ada's account is DE-1.\n2. I forgot: Ada likes tea.\n"), "{told}");
+    assert!(told.contains("#1 I changed: Ada's account is DE-1.\n#2 I forgot: Ada likes tea.\n"), "{told}");
     assert_eq!(command(&app, 3, "/memory undo 1").await, format!("Undone. Number 1 says again: {ACCOUNT}"));
     assert_eq!(command(&app, 4, "/memory undo 2").await, format!("Undone. Number 2 says again: {TEA}"));
     assert_eq!(texts(&app).await, [ACCOUNT, TEA, "Trust the shop."]);
@@ -263,7 +263,7 @@ async fn with_memory_off_nothing_is_captured_or_recalled_and_entries_can_be_forg
     let context = app.get(&chat_path(CHAT, "context")).await;
     assert_eq!((&context["system"], &context["memoryOf"]), (&Value::Null, &Value::Null));
     let told = command(&app, 300_001, "/memory").await;
-    assert!(told.starts_with("Memory is off: ") && told.contains("1. Ada likes tea."), "{told}");
+    assert!(told.starts_with("Memory is off: ") && told.contains("#1 Ada likes tea."), "{told}");
     assert_eq!(command(&app, 300_002, "/forget 1").await, "Forgotten: number 1.");
     assert_eq!(texts(&app).await, [""; 0]);
     let told = command(&app, 300_003, "/memory").await;

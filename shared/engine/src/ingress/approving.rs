@@ -483,7 +483,7 @@ fn chosen<'a>(
         Which::Only | Which::Code(_) => Vec::new(),
     };
     if chosen.is_empty() {
-        let list = asking.open().map(|request| format!("{}. {}", request.number, request.tool));
+        let list = asking.open().map(|request| format!("#{} {}", request.number, request.tool));
         let list: Vec<String> = list.collect();
         return Err(texts.which_number(&list.join("\n")));
     }

@@ -211,7 +211,8 @@ fn line(kept: &StoredEntry, validity: Validity, view: &ListView<'_>, texts: &dyn
         is_pending: entry.is_pending,
         tools: tools.as_deref(),
     });
-    format!("{}. {described}", kept.number)
+    // No "1. ": Markdown counts the items of a list anew, and entries have been deleted.
+    format!("#{} {described}", kept.number)
 }
 
 /// Returns the name of the platform or protocol of a chat; a person's one chat is reached through several.
@@ -231,7 +232,7 @@ fn undo_hint(undoable: &[Undoable], texts: &dyn Texts) -> String {
     }
     let lines = undoable.iter().rev().take(MAX_UNDOABLE).rev().map(|undoable| {
         let earlier = cut(&shown(&undoable.earlier), MAX_UNDOABLE_CHARS);
-        format!("{}. {}", undoable.earlier.number, texts.own_change(undoable.is_forgotten, &earlier))
+        format!("#{} {}", undoable.earlier.number, texts.own_change(undoable.is_forgotten, &earlier))
     });
     let lines: Vec<String> = lines.collect();
     format!("\n\n{}\n\n{}\n\n{}", texts.own_changes(), lines.join("\n"), texts.how_to_undo())
@@ -244,6 +245,7 @@ mod tests {
     use annals_core::testing::entry as kept;
     use annals_core::texts::en::En;
     use annals_core::texts::zh::Zh;
+    use pulldown_cmark::{Event, Parser, Tag};
 
     fn overview(entries: &[StoredEntry]) -> Overview {
         Overview { kept: entries.to_vec(), ..Overview::default() }
@@ -274,10 +276,12 @@ mod tests {
         let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, &view, &En);
         assert_eq!(
             said,
-            "What I remember about you:\n\n1. Pays to X. (fact; 2025-11-21; saved after reading shop/lookup, web/fetch)\n\n\
+            "What I remember about you:\n\n#1 Pays to X. (fact; 2025-11-21; saved after reading shop/lookup, web/fetch)\n\n\
              To forget one: /forget and its number\n\nWhat I changed or forgot myself, as it was:\n\n\
-             1. I changed: Pays to Y.\n2. I forgot: Likes tea.\n\nTo bring one back: /memory undo and its number"
+             #1 I changed: Pays to Y.\n#2 I forgot: Likes tea.\n\nTo bring one back: /memory undo and its number"
         );
+        let is_counted = |event| matches!(event, Event::Start(Tag::List(_) | Tag::Heading { .. }));
+        assert!(!Parser::new(&said).any(is_counted), "Markdown would count anew: {said}");
     }
 
     #[test]
@@ -286,11 +290,11 @@ mod tests {
         assert_eq!(list(&owner, &[], None), "I remember nothing about you yet.");
         assert_eq!(
             list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
-            "What I remember about you:\n\n1. Likes tea. (fact; 2025-11-21)\n3. 喝茶 (fact; 2025-11-21)\n\nTo forget one: /forget and its number"
+            "What I remember about you:\n\n#1 Likes tea. (fact; 2025-11-21)\n#3 喝茶 (fact; 2025-11-21)\n\nTo forget one: /forget and its number"
         );
         let overview = overview(&[kept(3, "喝茶")]);
         let chinese =
-            "我记得关于你的这些内容：\n\n3. 喝茶（事实；2025-11-21）\n\n要忘掉某一条：/forget 加编号";
+            "我记得关于你的这些内容：\n\n#3 喝茶（事实；2025-11-21）\n\n要忘掉某一条：/forget 加编号";
         assert_eq!(
             super::list(
                 &owner,
@@ -303,9 +307,9 @@ mod tests {
         let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
         let newest = list(&owner, &many, None);
         assert!(newest.chars().count() < 4000);
-        assert!(newest.contains("\n100. xxx") && newest.contains("\nOlder ones: /memory 90\n"), "{newest}");
+        assert!(newest.contains("\n#100 xxx") && newest.contains("\nOlder ones: /memory 90\n"), "{newest}");
         let older = list(&owner, &many, Some(5));
-        assert!(older.contains("\n5. xxx") && !older.contains("Older ones") && !older.contains("6. "));
+        assert!(older.contains("\n#5 xxx") && !older.contains("Older ones") && !older.contains("#6 "));
         assert_eq!(
             list(&owner, &[kept(7, "x")], Some(5)),
             "There is nothing up to number 5. /memory lists the newest."
