@@ -2,17 +2,19 @@
 //!
 //! | English | Chinese |
 //! | --- | --- |
-//! | `9:00`, `9am`, `21:30`, `at 9` | `9点`, `9点半`, `9:30`, `下午3点20` |
-//! | `tomorrow 9:00`, `monday at 9`, `2026-12-01 9:00` | `明天9点`, `后天9点`, `周一9点`, `2026-12-01 9点` |
+//! | `9:00`, `9am`, `9:30 p.m.`, `at 9`, `at 9.30` | `9点`, `9点半`, `9点一刻`, `9:30`, `下午3点20` |
+//! | `tomorrow 9:00`, `at 9 on monday`, `2026-12-01 9:00` | `明天9点`, `后天9点`, `周一9点`, `2026-12-01 9点` |
 //! | `in 20 minutes`, `in 2 hours and 5 minutes`, `in 3 days` | `20分钟后`, `2小时5分钟后`, `3天后` |
 //! | `every day 9:00`, `every weekday 9:00`, `every monday 9:00` | `每天9点`, `工作日9点`, `每周一9点` |
 //!
-//! A time of day without a day is the next one. The rest of the text is what to say.
+//! A time of day without a day is the next one. The rest of the text is what to say. A text whose rest may belong to the date
+//! is not read at all, since a reminder at a wrong time is worse than a question.
 
 use jiff::civil::{Date, DateTime, Time, Weekday};
 use jiff::{Span, Timestamp as Instant, ToSpan, Zoned};
 
 use super::{Timing, TimingError, instant};
+use crate::chinese_numbers::{number_of, value_of};
 use crate::sort_key::Timestamp;
 use crate::time_zone::TimeZone;
 
@@ -49,6 +51,43 @@ enum Days {
     Every(String),
 }
 
+/// The part of the day that an hour belongs to.
+#[derive(Clone, Copy)]
+enum Part {
+    Morning,
+    Noon,
+    Afternoon,
+    Night,
+}
+
+/// Parts of the day before an hour.
+const BEFORE: [(&str, Part); 7] = [
+    ("上午", Part::Morning),
+    ("早上", Part::Morning),
+    ("凌晨", Part::Morning),
+    ("中午", Part::Noon),
+    ("下午", Part::Afternoon),
+    ("晚上", Part::Night),
+    ("傍晚", Part::Night),
+];
+
+/// Parts of the day after a time.
+const AFTER: [(&str, Part); 13] = [
+    ("am", Part::Morning),
+    ("a.m.", Part::Morning),
+    ("a.m", Part::Morning),
+    ("in the morning", Part::Morning),
+    ("this morning", Part::Morning),
+    ("pm", Part::Afternoon),
+    ("p.m.", Part::Afternoon),
+    ("p.m", Part::Afternoon),
+    ("in the afternoon", Part::Afternoon),
+    ("this afternoon", Part::Afternoon),
+    ("in the evening", Part::Night),
+    ("this evening", Part::Night),
+    ("at night", Part::Night),
+];
+
 /// Parses the date at the start of `text`, as of `now` in `zone`. Returns it and the rest of the text, or `None` if there is no
 /// date or nothing after it.
 /// Fails with [`TimingError::Never`] if the date is past or further away than five years.
@@ -60,8 +99,7 @@ pub fn parse(text: &str, now: Timestamp, zone: TimeZone) -> Option<Result<(Timin
         let content = content(rest)?;
         return Some(at.and_then(|at| once(&at, now)).map(|timing| (timing, content)));
     }
-    let (days, rest) = days(text, now);
-    let (time, rest) = time_of_day(rest)?;
+    let (days, time, rest) = days_and_time(text, now)?;
     let content = content(rest)?;
     let timing = match days {
         Days::Every(weekdays) => {
@@ -148,21 +186,75 @@ fn span(text: &str) -> Option<(Span, &str)> {
     }
 }
 
-/// Reads the days before a time of day.
-fn days<'a>(text: &'a str, now: &Zoned) -> (Days, &'a str) {
-    let (every, rest) = match strip(text, "every ").or(strip(text, "每")) {
-        Some(rest) => (true, rest.trim_start()),
-        None => (false, text),
-    };
-    if let Some(rest) = strip(text, "工作日") {
-        return (Days::Every("1-5".into()), rest);
-    }
-    if every {
-        for (name, field) in [("weekday", "1-5"), ("个工作日", "1-5"), ("day", "*"), ("天", "*"), ("日", "*")]
-        {
-            if let Some(rest) = strip(rest, name) {
-                return (Days::Every(field.into()), rest);
+/// Reads days and a time of day, in either order. Returns `None` if either is said twice, or if it is not clear that a day after
+/// the time belongs to the date: `9am sun cream`, `9点今天的日报`.
+fn days_and_time<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Time, &'a str)> {
+    let (mut date, mut clock, mut rest) = (None, None, text);
+    loop {
+        let next = rest.trim_start_matches(is_separator);
+        let named = strip(next, "on ").unwrap_or(next);
+        if let Some((hour, minute, part, after)) = time_of_day(next) {
+            if clock.replace((hour, minute, part)).is_some() {
+                return None;
             }
+            rest = after;
+        } else if let Some((days, part, after)) = days(named, now) {
+            let is_clear = named.len() - after.len() >= "today".len() && after.starts_with(is_separator);
+            if date.replace((days, part)).is_some() || (clock.is_some() && !is_clear) {
+                return None;
+            }
+            rest = after;
+        } else if strip(named, "every ").or(strip(named, "每")).is_some() {
+            return None;
+        } else {
+            break;
+        }
+    }
+    let (days, part_of_days) = date.unwrap_or((Days::Next, None));
+    let (hour, minute, part) = clock?;
+    let hour = match (part.or(part_of_days), hour) {
+        (None, _)
+        | (Some(Part::Morning), ..=11)
+        | (Some(Part::Noon), 11 | 12)
+        | (Some(Part::Afternoon), 12)
+        | (Some(Part::Night), 13..) => hour,
+        (Some(Part::Morning), 12) => 0,
+        (Some(Part::Noon), 1 | 2) | (Some(Part::Afternoon), 1..=11) | (Some(Part::Night), 5..=11) => {
+            hour + 12
+        }
+        // At night, 12 and 1 are of this day or of the next.
+        _ => return None,
+    };
+    let (hour, minute) = (i8::try_from(hour).ok()?, i8::try_from(minute).ok()?);
+    Some((days, Time::new(hour, minute, 0, 0).ok()?, rest))
+}
+
+fn is_separator(c: char) -> bool {
+    c.is_whitespace() || matches!(c, ',' | '，')
+}
+
+/// Reads the days of a date, and the part of the day if their name contains it.
+fn days<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Option<Part>, &'a str)> {
+    let every = strip(text, "every ").or(strip(text, "每"));
+    let rest = every.map_or(text, str::trim_start);
+    if let Some(rest) = strip(text, "工作日") {
+        return Some((Days::Every("1-5".into()), None, rest));
+    }
+    if every.is_some() {
+        let named = [
+            ("weekday", "1-5", None),
+            ("个工作日", "1-5", None),
+            ("day", "*", None),
+            ("天", "*", None),
+            ("日", "*", None),
+            ("早上", "*", Some(Part::Morning)),
+            ("晚上", "*", Some(Part::Night)),
+        ];
+        let read = |(name, field, part): (&str, &str, Option<Part>)| {
+            Some((Days::Every(field.to_owned()), part, strip(rest, name)?))
+        };
+        if let Some(read) = named.into_iter().find_map(read) {
+            return Some(read);
         }
     }
     let weekday = ["周", "星期", "礼拜"].iter().find_map(|prefix| {
@@ -179,93 +271,111 @@ fn days<'a>(text: &'a str, now: &Zoned) -> (Days, &'a str) {
         Some((*day, after))
     });
     match weekday {
-        Some((day, rest)) if every => (Days::Every(day.to_sunday_zero_offset().to_string()), rest),
-        Some((day, rest)) => match now.date().nth_weekday(1, day) {
-            // The same weekday is in a week: its time of day may be past.
-            Ok(date) => (Days::On(date), rest),
-            Err(_) => (Days::Next, rest),
-        },
+        Some((day, rest)) if every.is_some() => {
+            Some((Days::Every(day.to_sunday_zero_offset().to_string()), None, rest))
+        }
+        // The same weekday is in a week: its time of day may be past.
+        Some((day, rest)) => Some((Days::On(now.date().nth_weekday(1, day).ok()?), None, rest)),
+        None if every.is_some() => None,
         None => {
-            let named = [("today", 0), ("tomorrow", 1), ("今天", 0), ("明天", 1), ("后天", 2)];
-            let named = named.iter().find_map(|(name, days)| {
+            let named = [
+                ("today", 0, None),
+                ("tonight", 0, Some(Part::Night)),
+                ("tomorrow", 1, None),
+                ("今天", 0, None),
+                ("今晚", 0, Some(Part::Night)),
+                ("明天", 1, None),
+                ("后天", 2, None),
+            ];
+            let named = named.into_iter().find_map(|(name, days, part)| {
                 let date = now.date().checked_add(days.days()).ok()?;
-                Some((Days::On(date), strip(rest, name)?))
+                Some((Days::On(date), part, strip(rest, name)?))
             });
-            named.or_else(|| dated(rest)).unwrap_or((Days::Next, rest))
+            named.or_else(|| dated(rest))
         }
     }
 }
 
 /// Reads `2026-12-01`.
-fn dated(text: &str) -> Option<(Days, &str)> {
+fn dated(text: &str) -> Option<(Days, Option<Part>, &str)> {
     let date: Date = text.get(..10)?.parse().ok()?;
-    Some((Days::On(date), &text[10..]))
+    Some((Days::On(date), None, &text[10..]))
 }
 
-fn time_of_day(text: &str) -> Option<(Time, &str)> {
-    let text = text.trim_start();
+/// Reads the hour and the minute of a time of day as they are said, and the part of the day.
+fn time_of_day(text: &str) -> Option<(i64, i64, Option<Part>, &str)> {
     let after_at = strip(text, "at ");
     let text = after_at.unwrap_or(text).trim_start();
-    if let Some(rest) = strip(text, "noon").or(strip(text, "中午12点")).or(strip(text, "中午十二点"))
-    {
-        return Some((Time::midnight().with().hour(12).build().ok()?, rest));
+    if let Some(rest) = strip(text, "noon") {
+        return Some((12, 0, None, rest));
     }
-    let parts =
-        [("上午", false), ("早上", false), ("凌晨", false), ("下午", true), ("晚上", true), ("傍晚", true)];
-    let is_night = text.starts_with("晚上");
-    let part = parts.iter().find_map(|(name, is_late)| Some((*is_late, strip(text, name)?)));
-    let (is_late, text) = part.map_or((None, text), |(is_late, rest)| (Some(is_late), rest.trim_start()));
+    let before = BEFORE.iter().find_map(|(name, part)| Some((*part, strip(text, name)?)));
+    let (before, text) = before.map_or((None, text), |(part, rest)| (Some(part), rest.trim_start()));
     let (hour, rest) = number(text)?;
     let (minute, rest, is_marked) = match rest.chars().next() {
-        Some(':' | '：') => {
-            let rest = rest.trim_start_matches([':', '：']);
-            let (minute, after) = number(rest)?;
-            if rest.len() - after.len() != 2 {
+        Some(mark @ (':' | '：' | '.')) => {
+            let digits = &rest[mark.len_utf8()..];
+            let (minute, rest) = number(digits)?;
+            if digits[..digits.len() - rest.len()].chars().count() != 2 {
                 return None;
             }
-            (minute, after, true)
+            (Some(minute), rest, mark != '.' || after_at.is_some())
         }
         Some('点' | '點') => {
             let rest = rest.trim_start_matches(['点', '點']);
-            match strip(rest, "半").map(|rest| (30, rest)).or_else(|| number(rest)) {
-                Some((minute, rest)) => (minute, strip(rest, "分").unwrap_or(rest), true),
-                None => (0, strip(rest, "钟").or(strip(rest, "整")).unwrap_or(rest), true),
-            }
+            minutes(rest).map_or((None, rest, true), |(minute, rest)| (Some(minute), rest, true))
         }
-        _ => (0, rest, after_at.is_some()),
+        _ => match ["o'clock", "o’clock"].iter().find_map(|name| strip(rest.trim_start(), name)) {
+            Some(rest) => (Some(0), rest, true),
+            None => (None, rest, after_at.is_some()),
+        },
     };
-    let (meridiem, after) = word(rest.trim_start());
-    let (is_late, rest) = match meridiem.to_ascii_lowercase().as_str() {
-        "am" => (Some(false), after),
-        "pm" => (Some(true), after),
-        _ => (is_late, rest),
-    };
+    let after = AFTER.iter().find_map(|(name, part)| {
+        let rest = strip(rest.trim_start(), name)?;
+        (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some((*part, rest))
+    });
+    let (after, rest) = after.map_or((None, rest), |(part, rest)| (Some(part), rest));
+    let part = after.or(before);
     // "9 bottles" begins with no time of day.
-    if !is_marked && is_late.is_none() {
+    if !is_marked && part.is_none() {
         return None;
     }
-    // Ambiguous: of this day or of the next.
-    if is_night && matches!(hour, 12 | 1..=4) {
+    // "at 9 30" and "9点3楼" may have minutes, "9:30:15" has seconds.
+    let is_bare = minute.is_none() && after.is_none();
+    let next = if is_bare { rest.trim_start() } else { rest.trim_start_matches(['.', ':', '：']) };
+    if next.starts_with(|c: char| digit(c).is_some()) || rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+    {
         return None;
     }
-    let hour = match (is_late, hour) {
-        (Some(true), 1..=11) => hour + 12,
-        (Some(false), 12) => 0,
-        (Some(_), 13..) => return None,
-        _ => hour,
-    };
-    if rest.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-        return None;
-    }
-    let (hour, minute) = (i8::try_from(hour).ok()?, i8::try_from(minute).ok()?);
-    Some((Time::new(hour, minute, 0, 0).ok()?, rest))
+    Some((hour, minute.unwrap_or(0), part, rest))
 }
 
-/// Reads digits of ASCII, at most six.
+/// Reads the minutes after `点`: two digits, or with `分`. `9点一起吃饭` and `9点10分钟会议` have none.
+fn minutes(text: &str) -> Option<(i64, &str)> {
+    let named = [("半", 30), ("一刻", 15), ("三刻", 45), ("钟", 0), ("整", 0)];
+    if let Some(read) = named.iter().find_map(|(name, minute)| Some((*minute, strip(text, name)?))) {
+        return Some(read);
+    }
+    let (minute, rest) = number(strip(text, "零").unwrap_or(text))?;
+    let is_whole = text[..text.len() - rest.len()].chars().count() > 1;
+    match strip(rest, "分") {
+        Some(rest) => (!rest.starts_with('钟')).then_some((minute, rest)),
+        None => is_whole.then_some((minute, rest)),
+    }
+}
+
+/// Reads at most six digits, or a Chinese number such as `二十三`.
 fn number(text: &str) -> Option<(i64, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number = text[..end].parse().ok().filter(|_| (1..=6).contains(&end))?;
+    let value: fn(char) -> Option<u64> =
+        if text.starts_with(|c: char| digit(c).is_some()) { digit } else { value_of };
+    let end = text.find(|c: char| value(c).is_none()).unwrap_or(text.len());
+    let values: Vec<u64> = text[..end].chars().filter_map(value).collect();
+    let number = i64::try_from(number_of(&values)).ok().filter(|_| (1..=6).contains(&values.len()))?;
     Some((number, &text[end..]))
+}
+
+fn digit(c: char) -> Option<u64> {
+    c.to_digit(10).map(u64::from)
 }
 
 /// Reads letters of ASCII.
@@ -341,6 +451,28 @@ mod tests {
             ("每天9点喝水", "0 9 * * * | 喝水"),
             ("每周五18点写周报", "0 18 * * 5 | 写周报"),
             ("工作日9点站会", "0 9 * * 1-5 | 站会"),
+            ("at 5pm tomorrow call mom", "2026-11-25 17:00 | call mom"),
+            ("5pm friday report", "2026-11-27 17:00 | report"),
+            ("at 5 p.m. on Friday, report", "2026-11-27 17:00 | report"),
+            ("on friday at 9 o'clock report", "2026-11-27 09:00 | report"),
+            ("9:00 every day water", "0 9 * * * | water"),
+            ("at 9 every weekday x", "0 9 * * 1-5 | x"),
+            ("9:30 p.m. call", "2026-11-24 21:30 | call"),
+            ("at 9.30 call Bo", "2026-11-25 09:30 | call Bo"),
+            ("at 9 in the evening call Bo", "2026-11-24 21:00 | call Bo"),
+            ("at 8 tonight call Bo", "2026-11-24 20:00 | call Bo"),
+            ("tonight at 8 call Bo", "2026-11-24 20:00 | call Bo"),
+            ("9:00 2 pills", "2026-11-25 09:00 | 2 pills"),
+            ("每早上8点吃药", "0 8 * * * | 吃药"),
+            ("每晚上10点吃药", "0 22 * * * | 吃药"),
+            ("中午12点半 吃饭", "2026-11-24 12:30 | 吃饭"),
+            ("明天中午12点30分开会", "2026-11-25 12:30 | 开会"),
+            ("中午1点吃饭", "2026-11-24 13:00 | 吃饭"),
+            ("明天9点一刻开会", "2026-11-25 09:15 | 开会"),
+            ("9点十分开会", "2026-11-25 09:10 | 开会"),
+            ("8点零5分开会", "2026-11-25 08:05 | 开会"),
+            ("9点一起吃饭", "2026-11-25 09:00 | 一起吃饭"),
+            ("晚上20点吃药", "2026-11-24 20:00 | 吃药"),
         ] {
             assert_eq!(read(text).as_deref(), Some(wanted), "{text}");
         }
@@ -363,7 +495,9 @@ mod tests {
     #[test]
     fn a_text_without_a_date_or_content_is_none() {
         let others = "|call Bo|9:00|in 20 minutes|9:5 x|25:00 x|in a while x|13pm x|明天|9apples|9 bottles|\
-            晚上12点 x|明天晚上1点半 x|tomorrow 9 x|in an hour and a half x|in 2 hours and x|in 2 hours, and a half x|5分钟2小时后 x";
+            晚上12点 x|明天晚上1点半 x|tomorrow 9 x|in an hour and a half x|in 2 hours and x|in 2 hours, and a half x|5分钟2小时后 x|\
+            every 9am pills|at 9 every other day x|9am sun cream|5pm fri report|tomorrow 9:00 monday x|9:00 at 10 x|at 9 30 x|\
+            at 9.30.2026 x|9点今天的日报|明天9点3楼开会|下午3点2号会议室|9点10分钟会议";
         for text in others.split('|') {
             assert_eq!(read(text), None, "{text}");
         }
