@@ -68,7 +68,7 @@ pub enum Command {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RemindStep {
-    /// `/remind`: lists what is to come.
+    /// `/remind`, `/remind list`, and `/remind cancel` without an id: lists what is to come.
     List,
     /// `/remind cancel <id>`: cancels one.
     Cancel(String),
@@ -80,11 +80,9 @@ impl RemindStep {
     fn parse(rest: &str) -> Self {
         let rest = rest.trim();
         let (word, id) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        match word {
-            "" => Self::List,
-            word if word.eq_ignore_ascii_case("cancel") || word == "取消" => {
-                Self::Cancel(id.trim().to_owned())
-            }
+        match word.to_ascii_lowercase().as_str() {
+            "" | "list" | "cancel" | "取消" if id.is_empty() => Self::List,
+            "cancel" | "取消" => Self::Cancel(id.trim().to_owned()),
             _ => Self::Add(rest.to_owned()),
         }
     }
@@ -108,8 +106,8 @@ impl LinkStep {
     fn parse(rest: &str) -> Self {
         match rest.trim() {
             "" => Self::Start,
-            rest if rest.eq_ignore_ascii_case("yes") => Self::Yes,
-            rest if rest.eq_ignore_ascii_case("no") => Self::No,
+            rest if rest.eq_ignore_ascii_case("yes") || rest == "是" => Self::Yes,
+            rest if rest.eq_ignore_ascii_case("no") || rest == "否" => Self::No,
             rest => {
                 let kept = rest.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase());
                 Self::Code(
@@ -244,7 +242,7 @@ pub fn addressee(text: &str) -> Option<&str> {
     Head::of(text)?.addressee
 }
 
-/// `/name[@addressee]` at the start of a text, and the rest.
+/// `/name[@addressee]` at the start of a text, also with the slash of a Chinese keyboard, and the rest.
 struct Head<'a> {
     name: &'a str,
     addressee: Option<&'a str>,
@@ -253,7 +251,7 @@ struct Head<'a> {
 
 impl<'a> Head<'a> {
     fn of(text: &'a str) -> Option<Self> {
-        let text = text.trim_start().strip_prefix('/')?;
+        let text = text.trim_start().strip_prefix(['/', '／'])?;
         let (head, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
         let (name, addressee) = match head.split_once('@') {
             Some((name, addressee)) => (name, Some(addressee)),
@@ -305,6 +303,7 @@ mod tests {
         check("/new", Some(Command::New { first_message: None }));
         check("/NEW@annalsbot  ", Some(Command::New { first_message: None }));
         check("/new hello there", Some(new("hello there")));
+        check("／new hello there", Some(new("hello there")));
         check("/new@AnnalsBot\nhello\nthere", Some(new("hello\nthere")));
         check("  /new x", Some(new("x")));
         check("/reset", Some(Command::Reset));
@@ -321,6 +320,8 @@ mod tests {
         check("/link", link(LinkStep::Start));
         check("/Link@annalsbot  YES", link(LinkStep::Yes));
         check("/link no", link(LinkStep::No));
+        check("/link 是", link(LinkStep::Yes));
+        check("/link 否", link(LinkStep::No));
         check("/link abcde-fghjk", link(LinkStep::Code("ABCDEFGHJK".into())));
         check("/link o1l 2i", link(LinkStep::Code("01121".into())));
         check("/unlink now", Some(Command::Unlink));
@@ -330,7 +331,10 @@ mod tests {
         check("/TimeZone@annalsbot  Asia/Shanghai ", zone(Some("Asia/Shanghai")));
         check("/timezone new york", zone(Some("new york")));
         let remind = |step| Some(Command::Remind { step });
-        check("/remind", remind(RemindStep::List));
+        for typed in ["/remind", "/remind List", "/remind cancel ", "/remind 取消"] {
+            check(typed, remind(RemindStep::List));
+        }
+        check("/remind list tomorrow", remind(RemindStep::Add("list tomorrow".into())));
         check("/Remind@annalsbot Cancel 3fa2c1 ", remind(RemindStep::Cancel("3fa2c1".into())));
         check("/remind 取消 3fa2c1", remind(RemindStep::Cancel("3fa2c1".into())));
         check("/remind 9:00 tea", remind(RemindStep::Add("9:00 tea".into())));

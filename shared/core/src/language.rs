@@ -76,7 +76,7 @@ impl Language {
     pub fn of_message(message: &UiMessage) -> Option<Self> {
         Self::told(&message.metadata).or_else(|| {
             let text = message.plain_text();
-            let is_command = text.trim_start().starts_with('/');
+            let is_command = text.trim_start().starts_with(['/', '／']);
             Self::of_script(&text).filter(|script| !is_command || *script == Self::Zh)
         })
     }

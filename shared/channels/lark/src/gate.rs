@@ -65,7 +65,7 @@ fn typed(message: &Message<'_>, text: &str, bot: &Bot) -> String {
     let is_end = |c: char| c.is_whitespace() || c == '@';
     let (head, rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
     let after = message.mentions.after_own(rest, bot);
-    let is_mentioned = head.starts_with('/') && after.len() < rest.trim_start().len();
+    let is_mentioned = head.starts_with(['/', '／']) && after.len() < rest.trim_start().len();
     let typed = if is_mentioned { format!("{head} {after}") } else { text.to_owned() };
     message.mentions.named(&typed)
 }

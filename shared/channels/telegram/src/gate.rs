@@ -118,7 +118,7 @@ fn command_text(message: JsonView<'_>) -> Option<&str> {
 }
 
 fn starts_like_command(text: &str) -> bool {
-    text.strip_prefix('/').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
+    text.strip_prefix(['/', '／']).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
 }
 
 /// Returns the text that has no entities, so that mentions have to be found in it: rich messages, and messages in

@@ -93,6 +93,7 @@ const AFTER: [(&str, Part); 13] = [
 /// Fails with [`TimingError::Never`] if the date is past or further away than five years.
 pub fn parse(text: &str, now: Timestamp, zone: TimeZone) -> Option<Result<(Timing, String), TimingError>> {
     let text = text.trim();
+    let text = strip(text, "me ").or(strip(text, "提醒我")).unwrap_or(text).trim_start();
     let (said_at, now) = (now, &instant(now).to_zoned(zone.rules()));
     if let Some((span, rest)) = after_a_while(text) {
         let at = now.checked_add(span).map_err(|_| TimingError::Never);
@@ -248,7 +249,9 @@ fn days<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Option<Part>, &'a str)>
             ("天", "*", None),
             ("日", "*", None),
             ("早上", "*", Some(Part::Morning)),
+            ("早", "*", Some(Part::Morning)),
             ("晚上", "*", Some(Part::Night)),
+            ("晚", "*", Some(Part::Night)),
         ];
         let read = |(name, field, part): (&str, &str, Option<Part>)| {
             Some((Days::Every(field.to_owned()), part, strip(rest, name)?))
@@ -283,8 +286,11 @@ fn days<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Option<Part>, &'a str)>
                 ("tonight", 0, Some(Part::Night)),
                 ("tomorrow", 1, None),
                 ("今天", 0, None),
+                ("今早", 0, Some(Part::Morning)),
                 ("今晚", 0, Some(Part::Night)),
                 ("明天", 1, None),
+                ("明早", 1, Some(Part::Morning)),
+                ("明晚", 1, Some(Part::Night)),
                 ("后天", 2, None),
             ];
             let named = named.into_iter().find_map(|(name, days, part)| {
@@ -364,7 +370,7 @@ fn minutes(text: &str) -> Option<(i64, &str)> {
     }
 }
 
-/// Reads at most six digits, or a Chinese number such as `二十三`.
+/// Reads at most six digits, also full-width ones, or a Chinese number such as `二十三`.
 fn number(text: &str) -> Option<(i64, &str)> {
     let value: fn(char) -> Option<u64> =
         if text.starts_with(|c: char| digit(c).is_some()) { digit } else { value_of };
@@ -375,7 +381,10 @@ fn number(text: &str) -> Option<(i64, &str)> {
 }
 
 fn digit(c: char) -> Option<u64> {
-    c.to_digit(10).map(u64::from)
+    match c {
+        '０'..='９' => Some(u64::from(c) - u64::from('０')),
+        _ => c.to_digit(10).map(u64::from),
+    }
 }
 
 /// Reads letters of ASCII.
@@ -473,6 +482,14 @@ mod tests {
             ("8点零5分开会", "2026-11-25 08:05 | 开会"),
             ("9点一起吃饭", "2026-11-25 09:00 | 一起吃饭"),
             ("晚上20点吃药", "2026-11-24 20:00 | 吃药"),
+            ("me in 20 minutes to stretch", "2026-11-24 10:20 | stretch"),
+            ("提醒我明天九点开会", "2026-11-25 09:00 | 开会"),
+            ("今晚8点吃药", "2026-11-24 20:00 | 吃药"),
+            ("明早9点吃药", "2026-11-25 09:00 | 吃药"),
+            ("每晚10点吃药", "0 22 * * * | 吃药"),
+            ("一小时后关火", "2026-11-24 11:00 | 关火"),
+            ("二十分钟后关火", "2026-11-24 10:20 | 关火"),
+            ("１０：３０ ５本书", "2026-11-24 10:30 | ５本书"),
         ] {
             assert_eq!(read(text).as_deref(), Some(wanted), "{text}");
         }
