@@ -109,6 +109,24 @@ async fn a_request_that_has_lapsed_is_not_there() {
     app.finish().await;
 }
 
+/// `useChat` with `lastAssistantMessageIsCompleteWithToolCalls` would submit a reply that ends in calls, such as a stopped one,
+/// again and again.
+#[tokio::test]
+async fn a_reply_that_waits_for_no_answer_is_refused() {
+    let (_shop, app) = start_with_shop(&asks()).await;
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    let said = user("m1", "Where is A1?");
+    post(&app, &submit(from_ref(&said))).await.rest().await;
+    app.idle().await;
+    let mut reply = app.history(ROOM).await.pop().unwrap();
+    post(&app, &submit(&[said.clone(), reply.clone()])).await.rest().await;
+    let parts = reply["parts"].as_array_mut().unwrap();
+    // As if the text had come first.
+    parts.rotate_left(2);
+    app.post("/api/chat", APP_KEY, &submit(&[said, reply])).await.assert_problem(400, "bad-chat");
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let (shop, app) = start_with_shop(&asks()).await;

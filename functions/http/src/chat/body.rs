@@ -139,7 +139,7 @@ impl Submission {
 const NO_ID: &str = "give the conversation's id as \"id\"";
 
 /// Returns a 400: the request has the right shape, but invalid content.
-fn bad_chat(detail: &str) -> Problem {
+pub(super) fn bad_chat(detail: &str) -> Problem {
     Problem::bad_request("bad-chat", "The chat request is invalid", detail)
 }
 

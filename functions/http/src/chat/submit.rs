@@ -1,9 +1,10 @@
 //! Submits a request of `useChat`: appends and queues.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use annals_channel::webhook::Effect;
-use annals_core::approval::{RESPONDED, Verdict};
+use annals_core::approval::{self, RESPONDED, Verdict};
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::message::{Part, PartView, Role, UiMessage};
@@ -16,7 +17,7 @@ use annals_store::history::{Appended, ContextRead, HistoryError, Outcome};
 use serde_json::Value;
 
 use super::Room;
-use super::body::Submission;
+use super::body::{Submission, bad_chat};
 use super::chunks::ChunkEncoder;
 use super::past::{holds, names};
 use crate::auth::Caller;
@@ -243,9 +244,20 @@ impl Request<'_> {
         let by = self.draft(user_id, self.http.new_message_id()?, Vec::new());
         let is_it = |record: &&Record| record.key.is_reply() && names(record, &last.id);
         let reply = self.read.records.iter().rfind(is_it).ok_or_else(unknown_message)?.key.clone();
+        let verdicts: Vec<Verdict> = last.parts.iter().filter_map(verdict).collect();
+        let calls = |parts: &[Part]| parts.iter().filter_map(call_id).collect::<HashSet<String>>();
+        let last_step = last.parts.rsplit(|part| matches!(part.view(), PartView::StepStart)).next();
+        let ending = calls(last_step.unwrap_or_default());
+        let adds_nothing = approval::settled(&self.read.records, &reply, self.http.clock.now())
+            .map(|whole| &whole.message.parts)
+            .is_some_and(|parts| parts.len() <= last.parts.len() && ending.is_subset(&calls(parts)));
+        if verdicts.is_empty() && !ending.is_empty() && adds_nothing {
+            // The SDK may submit a reply that ends in calls. It would do so again after a stream that adds nothing.
+            return Err(bad_chat("the last message is a reply that waits for no answer").into());
+        }
         // A refused answer does not keep the others from being recorded.
         let mut problem = None;
-        for verdict in last.parts.iter().filter_map(verdict) {
+        for verdict in verdicts {
             let result =
                 self.ingress().answer_request(&reply, verdict, &by).await?.ok_or_else(unknown_message)?;
             problem = match result.effect {
@@ -322,6 +334,14 @@ fn is_last(messages: &[UiMessage], id: &MessageId) -> bool {
 fn unknown_message() -> Problem {
     let detail = "the history has no message of this id: load the conversation";
     Problem::no_such("unknown-message", "No such message", detail)
+}
+
+/// Returns the id of a call.
+fn call_id(part: &Part) -> Option<String> {
+    match part.view() {
+        PartView::Tool { call_id, .. } => Some(call_id.to_owned()),
+        _ => None,
+    }
 }
 
 /// Returns the client's answer to a request for approval, if the part of the call contains one.
