@@ -35,10 +35,9 @@ export class ProblemError extends Error {
       // Not the API's: the text is the detail.
     }
     const { type, title, detail, requestId } = body;
-    const known = typeof type === 'string' && type.startsWith('urn:annals:problem:');
     const seconds = Number(response.headers.get('retry-after') ?? NaN);
     return new ProblemError(
-      known ? (type as ProblemType) : 'about:blank',
+      isOfAnnals(type) ? type : 'about:blank',
       response.status,
       typeof title === 'string' ? title : response.statusText,
       typeof detail === 'string' ? detail : text.slice(0, 500),
@@ -46,4 +45,14 @@ export class ProblemError extends Error {
       Number.isFinite(seconds) ? seconds : undefined,
     );
   }
+
+  /** Returns the problem that the last line of a body is if the server could not read the rest; `undefined` for another line. */
+  static ofLine(line: unknown): ProblemError | undefined {
+    const { type, status, title, detail } = (line ?? {}) as Record<string, unknown>;
+    return isOfAnnals(type) ? new ProblemError(type, Number(status), String(title), String(detail), undefined, undefined) : undefined;
+  }
+}
+
+function isOfAnnals(type: unknown): type is ProblemType {
+  return typeof type === 'string' && type.startsWith('urn:annals:problem:');
 }

@@ -89,3 +89,13 @@ test('an error is a problem, of the API or of a proxy', async () => {
 
   await assert.rejects(annals.get('/v1/key', { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
+
+test('lines that break off end in a problem', async () => {
+  const broken = '{"id":"m0"}\n{"type":"urn:annals:problem:broken-off","title":"The answer breaks off here","status":500,"detail":"again"}\n';
+  const half = new AnnalsClient({ baseUrl: 'http://half', apiKey: 'a', fetch: async () => new Response(broken) });
+  const read = half.lines('/v1/chats/{chatId}/messages', { path: { chatId: 'a' } });
+  assert.deepEqual((await read.next()).value, { id: 'm0' });
+  const problem = await read.next().catch(error => error);
+  assert(problem instanceof ProblemError);
+  assert.deepEqual([problem.type, problem.status, problem.detail], ['urn:annals:problem:broken-off', 500, 'again']);
+});
