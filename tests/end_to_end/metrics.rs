@@ -187,3 +187,16 @@ async fn compactions_are_counted_and_those_that_come_to_nothing() {
     let told = chat.told();
     assert_eq!((&told["Compactions"], told.get("CompactionFailures")), (&json!(1), None));
 }
+
+#[tokio::test]
+async fn a_reply_to_a_platform_that_is_not_set_up_is_a_failed_delivery() {
+    let chat = Counted::new().await;
+    let from = chat.hear(1, "text of the first").await;
+    let agent = Agent { deliverer: Deliverer::new([], None), ..chat.agent(true) };
+    let run = chat.world.start(agent, &from);
+    passing(&chat.world.clock, Duration::from_millis(500), run).await.unwrap().unwrap();
+    let records = chat.world.records().await;
+    assert_eq!(records[1].delivery_failure().unwrap().reason, "telegram is not set up");
+    assert_eq!(chat.told()["telegram DeliveryFailures"], json!(1));
+    assert!(chat.world.head().await.blocked.is_some(), "tasks would ask the model at each date");
+}

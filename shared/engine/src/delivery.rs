@@ -10,22 +10,23 @@ use annals_channel::rate_limit::RateLimit;
 use annals_core::message::Part;
 use annals_core::record::{Channel, Record};
 
-/// The platforms that are set up, and the outbox for channels that are not.
+/// The platforms that are set up, and the outbox for channels that are not. The default delivers nowhere.
 #[derive(Clone, Default)]
 pub struct Deliverer {
     platforms: BTreeMap<Channel, Arc<dyn Platform>>,
     outbox: Option<Arc<dyn Outbox>>,
+    delivers: bool,
     is_rate_limited: bool,
 }
 
 impl Deliverer {
-    /// Creates a deliverer to these platforms. Replies of other channels are stored in `outbox`, if there is one.
+    /// Creates a deliverer to these platforms. Replies of other platforms are stored in `outbox`; without it they fail.
     pub fn new(
         platforms: impl IntoIterator<Item = Arc<dyn Platform>>,
         outbox: Option<Arc<dyn Outbox>>,
     ) -> Self {
         let platforms = platforms.into_iter().map(|platform| (platform.about().channel, platform)).collect();
-        Self { platforms, outbox, is_rate_limited: false }
+        Self { platforms, outbox, delivers: true, is_rate_limited: false }
     }
 
     /// Sets if chats have a [`Deliverer::rate_limit`].
@@ -45,9 +46,9 @@ impl Deliverer {
         self.platform(to).filter(|_| self.is_rate_limited).map(|platform| platform.rate_limit(to))
     }
 
-    /// Returns true if replies of this channel are sent or stored in an outbox. Callers of the HTTP API fetch theirs.
+    /// Returns true if replies of this channel are to be delivered. Callers of the HTTP API fetch theirs.
     pub fn reaches(&self, channel: Channel) -> bool {
-        channel.is_platform() && (self.platforms.contains_key(&channel) || self.outbox.is_some())
+        channel.is_platform() && self.delivers
     }
 
     /// Returns the bytes of the file of `part`, a part of a message of `channel`, at most `limit` of them.
@@ -78,7 +79,7 @@ impl Deliverer {
                 };
                 outbox.post(&reply.id(), entry).await
             }
-            (None, None) => Ok(()),
+            (None, None) => Err(DeliveryError::Blocked { reason: format!("{channel} is not set up") }),
         }
     }
 
