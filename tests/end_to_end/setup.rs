@@ -166,7 +166,7 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
         (with(token, "hunter2"), own.to_vec(), "must look like 123456:ABC"),
         (with(token, "7:hunter2"), own.to_vec(), "(check TELEGRAM_BOT_TOKEN)"),
         (with(hook, "hunter 2"), own.to_vec(), "TELEGRAM_WEBHOOK_SECRET must be 1 to 256"),
-        (with("x", ""), of("annals"), "unset it here"),
+        (with("x", ""), of("annals"), "unset it here, or delete it from .env"),
         (with("x", ""), of("none"), "aws secretsmanager create-secret --name none"),
         (with("x", ""), of("text"), &format!("{text} is not a JSON object of settings")),
         (settings.clone(), elsewhere, "the route /telegram"),

@@ -46,7 +46,8 @@ impl Vault {
         match (env.optional(variable), self.get(variable)) {
             (Some(own), Some(held)) if own != held => {
                 bail!(
-                    "{variable} is set here, and has another value in the secret {}: unset it here",
+                    "{variable} is set here, and has another value in the secret {}: unset it here, or \
+                     delete it from .env",
                     self.name
                 )
             }
