@@ -213,6 +213,8 @@ def check(name: str, stack: Stack, functions: set[str]) -> dict:
         permissions = [of["Properties"] for of in outcome["Resources"].values() if of["Type"] == "AWS::Lambda::Permission"]
         public = {of["Action"] for of in permissions if of["Principal"] == "*"}
         assert public == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}, public
+    has_recipient = stack.parameters["AlarmEmail"] != "" or stack.parameters["AlarmTopic"] != ""
+    assert ("AlarmWarning" in outcome["Outputs"]) != has_recipient, "warns wrongly that alarms reach nobody"
     if table := stack.parameters["RestoredTable"]:
         # The stack's own table stays, but nothing uses it.
         others = {name: of for name, of in outcome["Resources"].items() if name != "Table"}
