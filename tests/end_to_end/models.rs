@@ -1,6 +1,7 @@
 //! Models in turns: another provider, an answer that breaks off, a fallback, usage, and a prefix that stays the same for
 //! the provider's cache.
 
+use annals_core::language::Language;
 use annals_core::record::Record;
 use annals_test_support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
@@ -124,6 +125,28 @@ async fn the_fallback_answers_after_a_permanent_failure_and_the_reply_says_so() 
     ada_says(&app, 8, "hello").await;
     assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 4));
     assert_eq!(spare.refusals(), [""; 0]);
+    app.finish().await;
+}
+
+/// The note is for the person: the model would take it for its own words.
+#[tokio::test]
+async fn an_answer_that_was_cut_off_says_so_to_the_person_alone() {
+    let app = TestApp::builder().telegram().model().start().await;
+    let texts = Language::En.texts();
+    for (id, reason, note) in [(1, "length", texts.cut_off()), (2, "content_filter", texts.rest_filtered())] {
+        app.model().finish_with(reason);
+        ada_says(&app, id, "hello").await;
+        assert_eq!(app.last_sent().text, format!("You said: hello\n\n{note}"));
+    }
+    app.model().finish_with("stop");
+    ada_says(&app, 3, "continue").await;
+    let request = app.last_request().to_string();
+    assert!(request.contains("You said: hello") && !request.contains("Cut off here"), "{request}");
+    // Thoughts took the whole answer, and would again.
+    app.model().finish_with("length");
+    app.model().answer_with("");
+    ada_says(&app, 4, "hello").await;
+    assert_eq!((app.model().count(), app.last_sent().text.as_str()), (4, texts.no_answer()));
     app.finish().await;
 }
 

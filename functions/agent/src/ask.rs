@@ -2,6 +2,7 @@
 
 use annals_core::compaction::cut::Why;
 use annals_core::context::{Context, Policy};
+use annals_core::media;
 use annals_core::message::UiMessage;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
@@ -9,7 +10,7 @@ use annals_core::time_marks::TimeMarks;
 use annals_core::trace::{Given, Step, digest_of};
 use annals_engine::live::Feed;
 use annals_io::metrics::Metric;
-use annals_model::{Delta, Model, ModelError, Question};
+use annals_model::{Delta, Finish, Model, ModelError, Question};
 
 use crate::agent::Agent;
 use crate::budget::{compact_or_continue, note_left_out};
@@ -102,7 +103,7 @@ pub(crate) async fn ask(
         let asked = match asked {
             Err(TurnError::Model(ModelError::Empty)) if asking.is_repeated() && rounds.ends_in_calls() => {
                 rounds.end_silently(turn.texts(agent.language).done());
-                Ok(Round::End)
+                Ok(Round::End(Finish::Stop))
             }
             asked => asked,
         };
@@ -111,11 +112,11 @@ pub(crate) async fn ask(
                 has_called = true;
                 continue;
             }
-            Ok(Round::End) => {
+            Ok(Round::End(finish)) => {
                 let mut message = rounds.take_message(model.name());
                 sign(agent, &mut message);
                 let texts = turn.texts(agent.language);
-                return Ok(Asked::Reply(with_notes(message, prepared.as_ref(), &scope, texts)));
+                return Ok(Asked::Reply(with_notes(message, finish, prepared.as_ref(), &scope, texts)));
             }
             Err(error @ (TurnError::Model(_) | TurnError::History(_))) => error,
             Err(error) => return Err(error),
@@ -161,13 +162,20 @@ fn sign(agent: &Agent, message: &mut UiMessage) {
     }
 }
 
-/// Returns the complete reply `message` with notes on what its model was not shown.
+/// Returns the complete reply `message` with notes on why its text ends early, and on what its model was not shown.
 fn with_notes(
     mut message: UiMessage,
+    finish: Finish,
     prepared: Option<&Prepared>,
     scope: &Scope,
     texts: &dyn Texts,
 ) -> UiMessage {
+    let ends_early = match finish {
+        Finish::Length => Some(texts.cut_off()),
+        Finish::ContentFilter => Some(texts.rest_filtered()),
+        Finish::Stop | Finish::ToolCalls | Finish::Other => None,
+    };
+    message.parts.extend(ends_early.map(|text| media::note(format!("\n{text}"))));
     if let Some(Prepared { seen, shown, shortened, .. }) = prepared {
         note_left_out(&mut message, seen, shortened);
         // The first part of a paused reply has the note already.
@@ -180,8 +188,8 @@ fn with_notes(
 
 /// The effect of one request.
 enum Round {
-    /// The reply is complete, or waits for an approval.
-    End,
+    /// The reply is complete, or waits for an approval. Its last answer ended for this reason.
+    End(Finish),
     /// Calls were carried out, and the model must be asked again.
     Calls,
 }
@@ -232,12 +240,12 @@ async fn request(
             return Err(ModelError::Unreachable("it made calls, and was offered none"));
         }
         rounds.begin_step(&answer);
-        return Ok(Round::End);
+        return Ok(Round::End(answer.finish));
     };
     asking.called();
     let left = asking.calls_until.since(agent.clock.now());
     let waits = call_tools(toolbox, rounds, answer, budget, left, feed).await;
-    Ok(if waits { Round::End } else { Round::Calls })
+    Ok(if waits { Round::End(Finish::ToolCalls) } else { Round::Calls })
 }
 
 /// The token budget of a turn's question.

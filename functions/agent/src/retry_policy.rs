@@ -301,6 +301,7 @@ mod tests {
         check(called, &[(REFUSED, GiveUp)]);
         check(asking(1, true), &[(ModelError::RequestsSpent, GiveUp)]);
         check(asking(1, false), &[(ModelError::Filtered, GiveUp)]);
+        check(asking(1, false), &[(ModelError::Exhausted, GiveUp)]);
         check(asking(1, true), &[(ModelError::Filtered, AskFallback), (ModelError::Filtered, GiveUp)]);
     }
 

@@ -75,6 +75,10 @@ pub trait Texts: Debug + Sync {
     fn unfinished(&self) -> &'static str;
     /// Ends a reply of calls that succeeded, if the model says nothing.
     fn done(&self) -> &'static str;
+    /// Says, as the last line of a reply, that the model's limit cut it off there.
+    fn cut_off(&self) -> &'static str;
+    /// Says, as the last line of a reply, that the provider's filter removed what follows.
+    fn rest_filtered(&self) -> &'static str;
     fn stopped_unanswered(&self) -> &'static str;
     /// Says, as the last line of a reply, that it was stopped there.
     fn stopped_here(&self) -> &'static str;

@@ -221,8 +221,11 @@ impl<'a> PartialAnswer<'a> {
         let text = if self.text.trim().is_empty() { String::new() } else { self.text };
         let calls: Vec<ToolCall> = self.calls.into_iter().map(|open| open.call).collect();
         if text.is_empty() && calls.is_empty() {
-            let is_filtered = self.finish == Some(Finish::ContentFilter);
-            return Err(if is_filtered { ModelError::Filtered } else { ModelError::Empty });
+            return Err(match self.finish {
+                Some(Finish::ContentFilter) => ModelError::Filtered,
+                Some(Finish::Length) => ModelError::Exhausted,
+                _ => ModelError::Empty,
+            });
         }
         let is_thought = !(self.reasoning.is_empty() && self.blocks.is_empty());
         let reasoning = Reasoning { text: self.reasoning, blocks: self.blocks, by: self.by };

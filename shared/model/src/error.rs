@@ -32,6 +32,9 @@ pub enum ModelError {
     NoClient,
     #[error("the model's answer was empty")]
     Empty,
+    /// The answer reached its limit before its first word. The same question would end like that again.
+    #[error("the model's answer reached its limit before its first word: its thoughts took all of it")]
+    Exhausted,
     /// The provider's content filter refused the question, or left nothing of the answer. The same question is refused again.
     #[error("the content filter of the model's provider refused the question or its answer")]
     Filtered,
@@ -41,9 +44,10 @@ pub enum ModelError {
 }
 
 impl ModelError {
-    /// Returns true if no other try with these settings can succeed: 401, 403 and 404, and what a filter refuses.
+    /// Returns true if no other try with these settings can succeed: 401, 403 and 404, what a filter refuses, and an answer
+    /// that has no tokens left for words.
     pub fn cannot_succeed(&self) -> bool {
-        matches!(self, Self::Refused { status: 401 | 403 | 404 } | Self::Filtered)
+        matches!(self, Self::Refused { status: 401 | 403 | 404 } | Self::Filtered | Self::Exhausted)
     }
 
     /// Returns a short name for traces, with the status if there is one.
@@ -57,6 +61,7 @@ impl ModelError {
             Self::Unreadable => "unreadable".into(),
             Self::NoAws | Self::NoClient => "not set up".into(),
             Self::Empty => "empty".into(),
+            Self::Exhausted => "exhausted".into(),
             Self::Filtered => "filtered".into(),
             Self::RequestsSpent => "requests spent".into(),
         }

@@ -439,6 +439,8 @@ async fn failures_are_classified() {
             stage.api.answer_with(nothing);
             assert_eq!(stage.ask(&[user("短")]).await.unwrap_err(), ModelError::Empty, "{provider:?}");
         }
+        stage.api.finish_with("length");
+        assert_eq!(stage.ask(&[user("短")]).await.unwrap_err(), ModelError::Exhausted, "{provider:?}");
         stage.well_formed();
     }
 }

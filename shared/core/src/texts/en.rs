@@ -41,6 +41,9 @@ impl Texts for En {
         unfinished() =>
             "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
         done() => "Done.";
+        cut_off() =>
+            "(Cut off here: the answer reached the model's limit. Say \"continue\" to go on.)";
+        rest_filtered() => "(Cut off here: the provider's filter removed the rest.)";
         stopped_unanswered() => "Stopped before there was an answer.";
         stopped_here() => "(Stopped here.)";
         still_answering() =>

@@ -49,6 +49,8 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         not_compacted(),
         unfinished(),
         done(),
+        cut_off(),
+        rest_filtered(),
         stopped_unanswered(),
         stopped_here(),
         still_answering(),
