@@ -24,8 +24,9 @@ use super::error::ModelError;
 /// Codes and types of a request that is too long.
 const CODES: [&str; 3] = ["context_length_exceeded", "exceed_context_size_error", "string_above_max_length"];
 
-/// Code of a question that a content filter refuses: Azure's.
-const FILTERED: &str = "content_filter";
+/// Codes and messages of a question that a content filter refuses, in lower case, separated by bars: Azure's, `DeepSeek`'s, and
+/// two of `DashScope`.
+const FILTERED: &str = "content_filter|content exists risk|data_inspection_failed|datainspectionfailed";
 
 /// Messages of providers about a request that is too long, in lower case, separated by bars. OpenAI, `DeepSeek`, vLLM and `OpenRouter` use
 /// "maximum context length"; `tests/fixtures/models` has most of the others, with their sources.
@@ -122,7 +123,7 @@ fn status_of(kind: &str) -> u16 {
         "serviceUnavailableException" | "modelNotReadyException" => 503,
         "timeout_error" => 504,
         "overloaded_error" => 529,
-        _ if kind == FILTERED || CODES.contains(&kind) => 400,
+        _ if is_filtered(&kind.to_lowercase()) || CODES.contains(&kind) => 400,
         _ => 500,
     }
 }
@@ -131,9 +132,14 @@ fn by_response(status: u16, body: &str, retry_after: Option<Duration>) -> ModelE
     match status {
         _ if says_too_long(status, body) => ModelError::ContextTooLong,
         408 | 409 | 424 | 425 | 429 | 500.. => ModelError::Busy { status, retry_after },
-        400 if texts(body).any(|text| text == FILTERED) => ModelError::Filtered,
+        400 if texts(body).any(|text| is_filtered(&text)) => ModelError::Filtered,
         _ => ModelError::Refused { status },
     }
+}
+
+/// Returns true if `text`, in lower case, says that a content filter refuses the question.
+fn is_filtered(text: &str) -> bool {
+    FILTERED.split('|').any(|words| text.contains(words))
 }
 
 fn says_too_long(status: u16, body: &str) -> bool {
