@@ -151,6 +151,20 @@ async fn an_answer_that_was_cut_off_says_so_to_the_person_alone() {
 }
 
 #[tokio::test]
+async fn a_message_that_a_filter_refuses_does_not_keep_the_next_one_from_an_answer() {
+    let app = TestApp::builder().telegram().model().start().await;
+    let texts = Language::En.texts();
+    app.model().filter("RISK");
+    ada_says(&app, 1, "RISK").await;
+    assert_eq!((app.model().count(), app.last_sent().text.as_str()), (1, texts.filtered()));
+    ada_says(&app, 2, "hello").await;
+    assert_eq!(app.model().count(), 3);
+    assert_eq!(app.last_sent().text, format!("You said: hello\n\n{}", texts.earlier_refused()));
+    assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_model_that_fails_amid_calls_leaves_them_to_its_fallback() {
     let (app, spare) = with_fallback().await;
     ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;

@@ -55,10 +55,7 @@ pub(crate) async fn answer(
                 begin_with_step(&mut message, turn.newest.channel);
                 (Kind::Normal, message)
             }
-            Asked::Nothing(cause) => {
-                let text = turn.texts(agent.language).no_answer();
-                (Kind::Notice, failure(Notice::NoAnswer, text, &cause))
-            }
+            Asked::Nothing { text, cause } => (Kind::Notice, failure(Notice::NoAnswer, text, &cause)),
         };
     store(agent, turn, kind, message).await
 }

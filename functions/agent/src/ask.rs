@@ -49,8 +49,12 @@ pub(crate) enum Scope {
 pub(crate) enum Asked {
     /// A reply; if the model failed after calls, one that says so at its end.
     Reply(UiMessage),
-    /// No answer after the last attempt, for this cause.
-    Nothing(String),
+    /// No answer after the last attempt.
+    Nothing {
+        /// The text of the notice.
+        text: &'static str,
+        cause: String,
+    },
 }
 
 /// Asks the model until the reply in `rounds` is complete, or waits for an approval, and carries out the calls on the way.
@@ -92,7 +96,9 @@ pub(crate) async fn ask(
                     Some(prepared) => prepared,
                     none => none.insert(window.prepare(agent, turn, &scope).await),
                 };
-                let toolbox = window.toolbox(agent, turn, &prepared.seen, session.as_ref());
+                let seen = &prepared.seen;
+                asking.shows_earlier = (1..seen.messages.len()).contains(&seen.unanswered.len());
+                let toolbox = window.toolbox(agent, turn, seen, session.as_ref());
                 Ok(request(agent, model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
             }) => asked,
             () = &mut time_out => {
@@ -138,15 +144,22 @@ pub(crate) async fn ask(
                 window.images.refuse();
                 prepared = None;
             }
+            Decision::HideEarlier => {
+                window.hides_earlier = true;
+                prepared = None;
+            }
             Decision::Shorten => shortens = true,
             Decision::HandBack => return Err(error),
             Decision::GiveUp => {
                 tracing::error!(%error, "failed to ask the model, and gave up; the user is told");
                 agent.metrics.add(Metric::TurnsGivenUp, 1);
+                let texts = turn.texts(agent.language);
+                let is_filtered = failure == Some(&ModelError::Filtered);
+                let text = |text| if is_filtered { texts.filtered() } else { text };
                 if rounds.is_empty() {
-                    return Ok(Asked::Nothing(cause));
+                    return Ok(Asked::Nothing { text: text(texts.no_answer()), cause });
                 }
-                let mut message = rounds.given_up(turn.texts(agent.language).unfinished(), model.name());
+                let mut message = rounds.given_up(text(texts.unfinished()), model.name());
                 sign(agent, &mut message);
                 message.metadata.set_cause(&cause);
                 return Ok(Asked::Reply(message));
@@ -176,8 +189,12 @@ fn with_notes(
         Finish::Stop | Finish::ToolCalls | Finish::Other => None,
     };
     message.parts.extend(ends_early.map(|text| media::note(format!("\n{text}"))));
-    if let Some(Prepared { seen, shown, shortened, .. }) = prepared {
+    if let Some(Prepared { seen, shown, shortened, hides_earlier, .. }) = prepared {
         note_left_out(&mut message, seen, shortened);
+        // A reply that waits for an approval ends with calls.
+        if *hides_earlier && !message.has_open_call() {
+            message.parts.push(media::note(format!("\n{}", texts.earlier_refused())));
+        }
         // The first part of a paused reply has the note already.
         if matches!(scope, Scope::New { .. }) {
             shown.add_note(&mut message, texts);
@@ -257,6 +274,8 @@ struct Window {
     request_tokens: u32,
     offered: Offered,
     images: Images,
+    /// True if only the unanswered messages are shown.
+    hides_earlier: bool,
 }
 
 /// The context of a turn as its model is sent it.
@@ -267,6 +286,7 @@ struct Prepared {
     time_marks: TimeMarks,
     /// Ids of the unanswered messages that were shortened.
     shortened: Vec<String>,
+    hides_earlier: bool,
 }
 
 impl Window {
@@ -279,6 +299,7 @@ impl Window {
             request_tokens: window,
             offered,
             images: Images::default(),
+            hides_earlier: false,
         }
     }
 
@@ -306,7 +327,9 @@ impl Window {
             Scope::New { .. } => agent.clock.now(),
             Scope::Paused { at } => *at,
         };
-        let mut seen = turn.context(at, &self.policy);
+        let hides_earlier = self.hides_earlier;
+        let token_budget = if hides_earlier { 0 } else { self.policy.token_budget };
+        let mut seen = turn.context(at, &Policy { token_budget, ..self.policy.clone() });
         let texts = turn.texts(agent.language);
         let shown = images::load(agent, &seen, &mut self.images, texts).await;
         let budget = self.unanswered_budget.saturating_sub(shown.unanswered_tokens);
@@ -314,11 +337,11 @@ impl Window {
         shown.name_hidden_files(&mut seen.messages);
         let notes = self.offered.notes();
         let given = Given::new(agent.system_prompt.as_deref(), notes.as_deref(), self.offered.names());
-        agent.recorder.note_prompt(at, self.policy.token_budget, digest_of(&seen.messages), given);
+        agent.recorder.note_prompt(at, token_budget, digest_of(&seen.messages), given);
         // A reply that continues after an approval continues now.
         let time_marks =
             TimeMarks::new(&seen.times, agent.clock.now(), self.offered.time_zone(agent.view.time_zone));
-        Prepared { seen, shown, notes, time_marks, shortened }
+        Prepared { seen, shown, notes, time_marks, shortened, hides_earlier }
     }
 
     /// Reduces the budget of a question of `tokens`, shows fewer images, and compacts the chat.

@@ -116,6 +116,8 @@ pub(crate) enum Decision {
     /// Ask the fallback model, which then answers the rest of the turn.
     AskFallback,
     HideImages,
+    /// Ask with the unanswered messages alone, since a content filter may refuse one before them.
+    HideEarlier,
     Shorten,
     /// Return the turn to the queue, for its next attempt.
     HandBack,
@@ -138,6 +140,8 @@ pub(crate) struct Asking {
     max_rounds: u32,
     shortenings: u32,
     shows_images: bool,
+    /// True if the question has messages before the unanswered ones.
+    pub(crate) shows_earlier: bool,
     /// True if the first model failed in a way that may pass, and its fallback took over.
     may_recover: bool,
 }
@@ -159,6 +163,7 @@ impl Asking {
             max_rounds: ROUNDS,
             shortenings: 0,
             shows_images: true,
+            shows_earlier: false,
             may_recover: false,
         }
     }
@@ -197,6 +202,11 @@ impl Asking {
             Some(ModelError::ImagesRefused) if self.shows_images => {
                 (self.tries, self.shows_images) = (0, false);
                 return Decision::HideImages;
+            }
+            // A fallback is asked first, since it may take the whole question.
+            Some(ModelError::Filtered) if self.shows_earlier && self.fallback_at.is_none() => {
+                (self.tries, self.shows_earlier) = (0, false);
+                return Decision::HideEarlier;
             }
             Some(ModelError::ContextTooLong) if self.shortenings < SHORTENINGS => {
                 (self.tries, self.shortenings) = (0, self.shortenings + 1);
@@ -244,7 +254,7 @@ impl Asking {
 
 #[cfg(test)]
 mod tests {
-    use super::Decision::{Again, AskFallback, GiveUp, HandBack, HideImages, Shorten};
+    use super::Decision::{Again, AskFallback, GiveUp, HandBack, HideEarlier, HideImages, Shorten};
     use super::*;
 
     const NOW: Timestamp = Timestamp::MIN;
@@ -315,6 +325,14 @@ mod tests {
             asking(1, false),
             &[(GONE, again(0.5)), (LONG, Shorten), (GONE, again(0.5)), (GONE, again(1.0))],
         );
+    }
+
+    #[test]
+    fn a_filtered_question_is_asked_once_without_the_earlier_messages() {
+        const FILTERED: ModelError = ModelError::Filtered;
+        let full = |has_fallback| Asking { shows_earlier: true, ..asking(1, has_fallback) };
+        check(full(false), &[(FILTERED, HideEarlier), (GONE, again(0.5)), (FILTERED, GiveUp)]);
+        check(full(true), &[(FILTERED, AskFallback), (FILTERED, HideEarlier), (FILTERED, GiveUp)]);
     }
 
     #[test]

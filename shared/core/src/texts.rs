@@ -71,6 +71,10 @@ pub trait Texts: Debug + Sync {
     fn compacted(&self, counted: u32, kept: usize) -> String;
 
     fn no_answer(&self) -> &'static str;
+    /// Says, in place of a reply, that the provider's filter refuses the question.
+    fn filtered(&self) -> &'static str;
+    /// Says, as the last line of a reply, that the filter refuses what was said before the question.
+    fn earlier_refused(&self) -> &'static str;
     fn not_compacted(&self) -> &'static str;
     fn unfinished(&self) -> &'static str;
     /// Ends a reply of calls that succeeded, if the model says nothing.

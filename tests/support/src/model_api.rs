@@ -166,6 +166,12 @@ impl ModelApi {
         self.shared.state().context_limit = Some(tokens);
     }
 
+    /// Refuses requests that contain `words` from now on, as `DeepSeek`'s content filter does (400). These refusals are not
+    /// [`ModelApi::refusals`].
+    pub fn filter(&self, words: &'static str) {
+        self.shared.state().filtered = Some(words);
+    }
+
     /// Refuses requests with images from now on (400), like a model without vision. These refusals are
     /// [`ModelApi::images_refused`], not [`ModelApi::refusals`].
     pub fn blind(&self) {

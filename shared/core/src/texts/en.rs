@@ -35,6 +35,10 @@ impl Texts for En {
 
         no_answer() =>
             "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+        filtered() =>
+            "The provider refuses this message or one before it. If it refuses the next one too, /new starts over.";
+        earlier_refused() =>
+            "(Answered without the earlier messages: the provider refuses one of them. /new starts over.)";
         not_compacted() =>
             "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has changed. Please try \
              again later.";

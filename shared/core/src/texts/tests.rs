@@ -46,6 +46,8 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         stopped(),
         nothing_to_stop(),
         no_answer(),
+        filtered(),
+        earlier_refused(),
         not_compacted(),
         unfinished(),
         done(),

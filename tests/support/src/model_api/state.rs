@@ -41,6 +41,8 @@ pub(super) struct Stored {
     pub(super) calls_to_come: Vec<Vec<(String, Value)>>,
     pub(super) finish: Option<&'static str>,
     pub(super) context_limit: Option<u64>,
+    /// The words that its content filter refuses.
+    pub(super) filtered: Option<&'static str>,
     /// Of a model that cannot see: how many requests it has refused for their images.
     pub(super) images_refused: Option<usize>,
     /// 1 if `None`.
@@ -103,6 +105,9 @@ impl Stored {
         let with_results = self.failing_with_results.filter(|_| has_results());
         if let Some(status) = with_results.or_else(|| self.next_failure()) {
             return Some(Refusal::injected(status));
+        }
+        if self.filtered.is_some_and(|words| body.to_string().contains(words)) {
+            return Some(bad("Content Exists Risk"));
         }
         if images_of(body).len() > MAX_IMAGES {
             return Some(bad("Too many images in the request."));
