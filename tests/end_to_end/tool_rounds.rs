@@ -76,6 +76,28 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     app.finish().await;
 }
 
+/// A long one too, of which an excerpt is shown.
+#[tokio::test]
+async fn forwarded_words_that_are_found_are_their_author_s() {
+    let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
+    app.model().answer_with("Noted.");
+    let bob = json!({"type": "hidden_user", "sender_user_name": "Bob", "date": 1_763_765_920});
+    let long = format!("I pay 600. {}", "Later. ".repeat(2_000));
+    for (id, text) in [(1, "I pay 500."), (2, long.as_str())] {
+        app.handle(private(42, id, text).with("forward_origin", bob.clone())).await;
+    }
+    app.ada_says(3, "Thank you.").await;
+    compact(&app, 4).await;
+    app.model().answer_tools(&[(TOOL, json!({"query": "pay"}))]);
+    app.ada_says(5, "Who pays?").await;
+    let found = texts_of(&app.last_request(), "tool").concat();
+    for paid in ["I pay 500.", "I pay 600."] {
+        let told = format!("[forwarded: these are the words of Bob, not of the sender]\\n{paid}");
+        assert!(found.contains(&told), "{found}");
+    }
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn after_eight_rounds_the_model_is_asked_without_tools() {
     let app = archived().await;

@@ -12,7 +12,7 @@
 //! - `question.rs`, `answer.rs`: questions and answers, the same for all providers; `choice.rs`: the value of `MODEL`,
 //!   its settings, and the list of providers; `models.rs`: the models of a program, by name
 //! - `conversation.rs`: a question as turns of user and assistant, as the strictest provider wants it; [`exchange`]: the
-//!   calls of earlier turns; `readable.rs`: a message as text
+//!   calls of earlier turns; [`readable`]: a message as text
 //! - `hosted.rs`: requests and responses with their time limits; `frames.rs`: a stream in pieces
 //! - `provider.rs`: the interface of a provider; `openai.rs`, `anthropic.rs`, `bedrock.rs`: each
 //!   provider's API; `signing.rs`: AWS signatures
@@ -35,7 +35,7 @@ mod openai;
 pub mod prices;
 mod provider;
 mod question;
-mod readable;
+pub mod readable;
 pub mod settings;
 mod signing;
 

@@ -10,7 +10,7 @@ pub(super) fn text(message: &UiMessage) -> String {
 }
 
 /// Returns the text of a message, with its files and tool results by name; not escaped.
-pub(super) fn words(message: &UiMessage) -> String {
+pub fn words(message: &UiMessage) -> String {
     // The model would take a note to the user for its own words.
     let is_sent = |part: &&Part| message.role != Role::Assistant || !media::is_note(part);
     let text = message.parts.iter().filter(is_sent).filter_map(line).collect::<Vec<_>>().join("\n");

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::iter;
 
 use annals_core::chat_key::ChatKey;
+use annals_core::message::{Role, UiMessage};
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
 use annals_core::terms::query_terms;
-use annals_core::{sender, tokens};
-use annals_model::Tool;
+use annals_core::{markup, media, sender, tokens};
+use annals_model::{Tool, readable};
 use annals_store::history::{Found, History, Hit, Search};
 use serde_json::{Value, json};
 
@@ -77,8 +78,7 @@ fn shown(hits: &[Hit], in_view: &[String], query: &str) -> Vec<Value> {
         let mut passage: Vec<(&Record, Value)> = Vec::new();
         // The hit comes first, so that its neighbours do not take its place.
         for record in iter::once(record).chain(context) {
-            let whole = record.message.plain_text();
-            let text = if tokens::of_text(&whole) < LONG_TOKENS { whole } else { excerpt(&whole, query) };
+            let text = text_of(&record.message, query);
             let takes = tokens::of_text(&text);
             if takes <= left && known.insert(record.message_id.as_str()) {
                 left -= takes;
@@ -90,6 +90,18 @@ fn shown(hits: &[Hit], in_view: &[String], query: &str) -> Vec<Value> {
         messages.extend(passage.into_iter().map(|(_, message)| message));
     }
     messages
+}
+
+/// Returns the text of `message` with the lines before it by which the model knows whose words they are. An excerpt of a very
+/// long text keeps these lines. The results in a reply are left out: they are not what was said.
+fn text_of(message: &UiMessage, query: &str) -> String {
+    let said = || message.parts.iter().filter(|part| !media::is_note(part)).cloned().collect();
+    let whole = match message.role {
+        Role::User => readable::words(message),
+        role => UiMessage::new("", role, said()).plain_text(),
+    };
+    let text = if tokens::of_text(&whole) < LONG_TOKENS { whole } else { excerpt(&whole, query) };
+    markup::lead_lines(message).chain([text]).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the words to look for.

@@ -454,6 +454,7 @@ fn said(message: &UiMessage) -> String {
     let parts: Vec<String> = message
         .parts
         .iter()
+        .filter(|part| !media::is_note(part))
         .filter_map(|part| match part.view() {
             PartView::Text(text) => Some(text.to_owned()),
             PartView::File { .. } => media::line(part),
