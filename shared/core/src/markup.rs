@@ -20,6 +20,9 @@
 //! letters. So more is escaped than necessary, which does no harm. `>` needs no escape, since without a start there is
 //! nothing to end.
 //!
+//! A longer name, as in `<time.h>`, `Map<EventId>` or `i < messages.len()`, is another one. Only plain characters make a
+//! name longer; one that a model may overlook, or take for a space, for a number or for a letter, ends it.
+//!
 //! Lines in brackets, such as `[file a.pdf]` or `[a message without text]`, are not elements and need no escape: they
 //! are part of a message, whose sender could write the same text.
 //!
@@ -36,8 +39,8 @@ const NAMES: &str = "message event reply notes summary conversation focus tool_c
 
 /// Names of the control tokens in the chat templates of open models, which servers may read in any text. Tokens such as
 /// `<|im_end|>` are found by their bar.
-const TOKENS: &str = "tool_response tool_results start_of_turn end_of_turn start_of_image think s bos eos sys \
-    unk pad sep";
+const TOKENS: &str = "tool_calls tool_response tool_results start_of_turn end_of_turn start_of_image \
+    think s bos eos sys unk pad sep";
 
 /// Control tokens in brackets, with and without a slash.
 const BRACKET_TOKENS: [&str; 7] =
@@ -253,40 +256,58 @@ fn is_bracket_token(rest: &str) -> bool {
 /// Returns true if the name of an element follows, or the text ends before that is clear. With `in_any_letters`, the
 /// name may have no Latin letter at all.
 fn is_name_next(text: &str, in_any_letters: bool) -> bool {
-    let mut rest = text.chars().filter(|c| !is_invisible(*c) && !is_accent(*c));
-    let mut is_spaced = false;
+    let mut letters = text.char_indices().filter(|(_, c)| !is_invisible(*c) && !is_accent(*c));
     loop {
-        if NAMES.split(' ').any(|name| starts_with(rest.clone(), name, is_spaced, in_any_letters)) {
+        let rest = letters.clone().map(|(at, c)| (c, &text[at + c.len_utf8()..]));
+        if NAMES.split(' ').any(|name| starts_with(rest.clone(), name, in_any_letters)) {
             return true;
         }
-        match rest.next() {
+        match letters.next() {
             // The next text of the request may continue the name.
             None => return true,
-            Some(c) if is_opening(c) || c.is_alphanumeric() => return false,
-            Some(c) => is_spaced |= c.is_whitespace(),
+            Some((_, c)) if is_opening(c) || c.is_alphanumeric() => return false,
+            Some(_) => {}
         }
     }
 }
 
-/// Returns true if `text` starts with `name`. After a space, as in `i < messages.len()`, the name must end there.
-fn starts_with(
-    mut text: impl Iterator<Item = char>,
+/// Returns true if `letters`, each with the whole text after it, start with `name`, which ends there.
+fn starts_with<'a>(
+    mut letters: impl Iterator<Item = (char, &'a str)>,
     name: &str,
-    is_spaced: bool,
     in_any_letters: bool,
 ) -> bool {
-    let mut is_latin = in_any_letters;
+    let (mut is_latin, mut after) = (in_any_letters, "");
     for letter in name.chars() {
-        match text.next() {
-            Some(c) if c.is_ascii() && c.to_ascii_lowercase() == letter => is_latin |= letter != '_',
-            Some(c) if !c.is_ascii() && !c.is_whitespace() && !is_opening(c) && !is_east_asian(c) => {
+        let Some((c, rest)) = letters.next() else { return false };
+        after = rest;
+        match c {
+            _ if c.is_ascii() && c.to_ascii_lowercase() == letter => is_latin |= letter != '_',
+            _ if !c.is_ascii() && !c.is_whitespace() && !is_opening(c) && !is_east_asian(c) => {
                 is_latin |= is_styled_latin(c);
             }
             _ => return false,
         }
     }
-    let goes_on = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '(' | '[');
-    is_latin && !(is_spaced && text.next().is_some_and(goes_on))
+    is_latin && !is_longer(after)
+}
+
+/// Returns true if `after`, the text directly after the letters of a name, makes a longer one of it, as in `messages`,
+/// `time.h`, `summary_of` and `notes[0]`. Numbers do not, since `message1` could be one of several messages, and neither does
+/// a name with an attribute: `<messages from="Ada">`.
+fn is_longer(after: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '(' | ')' | '[' | ']');
+    let beside =
+        after.trim_start_matches(is_part).trim_start_matches(|c: char| c.is_whitespace() || !c.is_ascii());
+    if beside.trim_start_matches(is_part).trim_start().starts_with('=') {
+        return false;
+    }
+    let mut after = after.chars();
+    match after.next() {
+        Some('.' | '_') => after.next().is_some_and(|c| c.is_ascii_alphabetic()),
+        Some(c) => c.is_ascii_alphabetic() || matches!(c, '(' | '['),
+        None => false,
+    }
 }
 
 /// Characters that look like a `<`. Quotation marks such as `«` and `《` do not count.
