@@ -31,9 +31,9 @@ pub(super) fn asks(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour, 
     match flavour {
         Flavour::Business => Asks::Addressed,
         Flavour::Own if chat_type(chat, flavour) == ChatType::Private => Asks::Addressed,
+        // A command that names another bot is for that bot, also as a reply to this one.
+        _ if is_command_for_other(message, bot) && !mentions(message, bot) => Asks::Never,
         _ if addresses(message, bot) => Asks::Addressed,
-        // A command that names another bot is for that bot.
-        _ if command_text(message).and_then(command::addressee).is_some() => Asks::Never,
         _ => Asks::Unaddressed,
     }
 }
@@ -106,6 +106,11 @@ fn is_command_for(message: JsonView<'_>, me: Option<&str>) -> bool {
         (Some(addressee), Some(me)) => addressee.eq_ignore_ascii_case(me),
         (Some(_), None) => false,
     })
+}
+
+fn is_command_for_other(message: JsonView<'_>, bot: &Bot) -> bool {
+    let is_addressed = command_text(message).and_then(command::addressee).is_some();
+    is_addressed && !is_command_for(message, bot.username.as_deref())
 }
 
 /// Returns the text or caption if it starts with a command.
