@@ -214,7 +214,14 @@ fn new_ones(found: impl Iterator<Item = Finding>, known: &[StoredEntry]) -> Vec<
     let mut new: Vec<Finding> = Vec::new();
     for finding in found {
         let finding = Finding { text: cut(&finding.text, MAX_FINDING_CHARS), ..finding };
-        let is_known = known.iter().any(|known| says_the_same(&finding.text, &known.entry.text));
+        let is_known = known.iter().any(|known| {
+            // A replacement may differ from the replaced entry in little.
+            if finding.supersedes.contains(&known.number) {
+                finding.kind == known.entry.kind && bare(&finding.text) == bare(&known.entry.text)
+            } else {
+                says_the_same(&finding.text, &known.entry.text)
+            }
+        });
         let is_said = new.iter().any(|other| says_the_same(&finding.text, &other.text));
         if new.len() < MAX_FINDINGS && !is_nothing(&finding.text) && !is_known && !is_said {
             new.push(finding);
@@ -470,6 +477,13 @@ fn said(message: &UiMessage) -> String {
 
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns `text` in lower case and on one line, without the punctuation around its words.
+fn bare(text: &str) -> String {
+    let is_punctuation = |c: char| ".,;:!?\"“”。，；：！？、".contains(c);
+    let words = text.split_whitespace().map(|word| word.trim_matches(is_punctuation));
+    words.collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 /// Cuts `text` to at most `chars` characters, between grapheme clusters.

@@ -141,6 +141,20 @@ fn a_finding_is_of_the_people_s_messages_that_it_cites() {
 }
 
 #[test]
+fn a_replacement_may_differ_from_what_it_replaces_in_little() {
+    for (note, said, text) in [
+        ("Renew the passport by 2026-05-07", "I renewed my passport", "Renewed the passport."),
+        ("每周三下午三点和王老师上钢琴课", "钢琴课取消了", "取消每周三下午三点和王老师上钢琴课"),
+    ] {
+        let mut known = entry(2, note);
+        known.entry.kind = EntryKind::Task;
+        let said = [quoted(Role::User, "normal", said)];
+        let found = findings(&format!("- [task] (m1, replaces 2) {text}"), &said, &[known]);
+        assert_eq!(found, [Finding { supersedes: vec![2], ..Finding::new(EntryKind::Task, text.into()) }]);
+    }
+}
+
+#[test]
 fn there_are_at_most_eight_of_500_characters() {
     let answer: Vec<String> = (0..20).map(|n| format!("- [fact] {n} {}", "👩‍🌾字".repeat(200))).collect();
     let said = [quoted(Role::User, "normal", &answer.join("\n"))];
