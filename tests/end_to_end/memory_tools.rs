@@ -2,7 +2,7 @@
 
 use annals_core::memory::{EntryId, Owner};
 use annals_store::memory::Saved;
-use annals_test_support::model_api::notes_of;
+use annals_test_support::model_api::{notes_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp};
@@ -56,6 +56,24 @@ async fn the_tools_save_find_correct_and_forget_entries() {
     let listed = app.get("/v1/memory?userId=telegram-42").await;
     let source = &listed["memories"][1]["source"];
     assert_eq!((&source["fromId"], &source["chatKey"]), (&json!("2"), &json!(chat)));
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_deleted_is_not_captured_from_the_same_messages() {
+    let app = TestApp::start().await;
+    app.model().answer_by(|body| {
+        let is_capture = texts_of(body, "system").iter().any(|text| text.starts_with("You keep the memory"));
+        is_capture.then(|| "- [fact] (m1) Likes tea.\n- [fact] (m3) Is pregnant.".into())
+    });
+    app.handle(private(42, 1, "I like tea")).await;
+    app.model().answer_tools(&[(SAVE, json!({"text": "Is pregnant."}))]);
+    app.handle(private(42, 2, "Remember that I am pregnant")).await;
+    let ada = user("telegram-42");
+    assert_eq!(texts(&app, &ada).await, [(1, "Is pregnant.".to_owned())]);
+    app.handle(private(42, 3, "/forget 1").command()).await;
+    app.handle(private(42, 4, "/new").command()).await;
+    assert_eq!(texts(&app, &ada).await, [(2, "Likes tea.".to_owned())]);
     app.finish().await;
 }
 

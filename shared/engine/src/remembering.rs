@@ -14,6 +14,7 @@ use annals_core::memory::capture::Quoted;
 use annals_core::memory::owner::owner_of_session;
 use annals_core::memory::validity::valid;
 use annals_core::memory::{Finding, Owner, Source, capture};
+use annals_core::message::Role;
 use annals_core::prompt::Prompt;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
@@ -151,10 +152,20 @@ impl Remembering {
             origin: Some((message.first.key.clone(), message.first.message_id.clone())),
         });
         let messages: Vec<Quoted> = summary.into_iter().chain(said).collect();
-        let Overview { kept, time_zone, .. } = memory.overview(&owner).await?;
+        let Overview { kept, forgotten, time_zone, .. } = memory.overview(&owner).await?;
         let known = valid(kept, self.history.clock().now());
         let time_zone = time_zone.or(of_client(&owner, Some(last))).unwrap_or(self.view.time_zone);
         let mut findings = self.find(&messages, &known, policy, time_zone).await?;
+        let forgotten = forgotten.iter().filter(|saving| saving.chat == chat.session_id().as_str());
+        for (first, last) in forgotten.map(|saving| answered_from(&saving.from, &messages)) {
+            let is_shown =
+                messages.iter().filter_map(|said| said.origin.as_ref()).any(|(key, _)| key.base() == first);
+            // Without a passage it is of the summary, which may hold what is not shown.
+            findings.retain(|finding| match &finding.passage {
+                Some(passage) => passage.to < first || last < passage.from,
+                None => is_shown,
+            });
+        }
         for finding in &mut findings {
             finding.is_pending = self.memory.needs_approval;
         }
@@ -182,6 +193,16 @@ impl Remembering {
             answer => Ok(capture::findings(&answer?.text, messages, known)),
         }
     }
+}
+
+/// Returns the first and the last of the messages that the agent answered together, of which `from` is the first.
+fn answered_from(from: &SortKey, messages: &[Quoted]) -> (SortKey, SortKey) {
+    let keys = messages
+        .iter()
+        .skip_while(|said| said.origin.as_ref().is_none_or(|(key, _)| key.base() != *from))
+        .take_while(|said| said.message.role == Role::User)
+        .filter_map(|said| said.origin.as_ref());
+    (from.clone(), keys.last().map_or_else(|| from.clone(), |(key, _)| key.base()))
 }
 
 /// Memory and time zone for a turn.

@@ -11,7 +11,8 @@
 //! directly after them.
 //!
 //! Entries are numbered from 1, without gaps, in order of creation. A deleted entry leaves its number, and no text, so a
-//! number never comes to mean another entry. Nothing here expires. `memory/capture.rs` makes entries of Sessions;
+//! number never comes to mean another entry. The `capture` of one that the agent saved says from which message on, so that
+//! the capture of that Session does not find it again. Nothing here expires. `memory/capture.rs` makes entries of Sessions;
 //! `memory/moving.rs` moves them to another owner; `memory/pending.rs` lists those that wait for approval.
 //!
 //! # Undoing changes by the agent
@@ -39,10 +40,10 @@ use annals_core::memory::owner::Owner;
 use annals_core::memory::section::{fitting, section};
 use annals_core::memory::validity::{Validity, validities};
 use annals_core::ranking::{Text, rank};
-use annals_core::sort_key::Timestamp;
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_zone::TimeZone;
 use annals_io::clock::Clock;
-use capture::captures_of;
+use capture::{captures_of, saving_of};
 
 use crate::history::item::{text, time};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
@@ -77,8 +78,19 @@ pub struct Overview {
     pub kept: Vec<StoredEntry>,
     /// The changes that can be undone, in the same order.
     pub undoable: Vec<Undoable>,
+    /// The places at which the agent saved entries that are deleted now.
+    pub forgotten: Vec<Saving>,
     /// The time zone that the owner has chosen.
     pub time_zone: Option<TimeZone>,
+}
+
+/// The place in a history at which the agent saved an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saving {
+    /// [`SessionId`](annals_core::chat_key::SessionId) of the chat.
+    pub chat: String,
+    /// Key of the first message that the agent was answering.
+    pub from: SortKey,
 }
 
 /// An entry that the agent's tools replaced or forgot.
@@ -202,7 +214,9 @@ impl Memory {
             items.iter().filter_map(|item| undoable(owner, item, now)).collect();
         undoable.extend(superseded(&kept, now));
         undoable.sort_by_key(|undoable| undoable.earlier.number);
-        Ok(Overview { time_zone: items.last().and_then(zone_of), kept, undoable })
+        let is_deleted = |item: &&Item| !item.contains_key("markdown");
+        let forgotten = items.iter().filter(is_deleted).filter_map(saving_of).collect();
+        Ok(Overview { time_zone: items.last().and_then(zone_of), kept, undoable, forgotten })
     }
 
     /// Deletes the earlier forms among `items` that can no longer be restored. One write for each.

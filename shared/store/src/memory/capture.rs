@@ -27,7 +27,7 @@ use annals_core::sort_key::Timestamp;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::pending::WAITS;
-use super::{MAX_ATTEMPTS, Memory, MemoryError, StoredEntry, entries, entry_key, kept, number_of};
+use super::{MAX_ATTEMPTS, Memory, MemoryError, Saving, StoredEntry, entries, entry_key, kept, number_of};
 use crate::history::item::{count, integer, text, time};
 use crate::history::table::{Item, Span, Update, Written, item_at, number, string};
 
@@ -286,6 +286,13 @@ fn capture_key(source: &Source) -> String {
 /// Returns the start of the sort keys of all captures of the Sessions of `chat`.
 pub(super) fn captures_of(chat: &ChatKey) -> String {
     format!("!capture#{}#", chat.session_id())
+}
+
+/// Returns the place at which the agent saved the entry in `item`; `None` if no tool saved it.
+pub(super) fn saving_of(item: &Item) -> Option<Saving> {
+    let (place, _) = text(item, "capture")?.strip_prefix("!saved#")?.rsplit_once('#')?;
+    let (chat, from) = place.split_once('#')?;
+    Some(Saving { chat: chat.to_owned(), from: from.parse().ok()? })
 }
 
 pub(super) fn is_at(item: &Item, capture: &str, position: usize) -> bool {
