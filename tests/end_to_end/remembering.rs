@@ -119,6 +119,21 @@ async fn a_capture_that_a_content_filter_refuses_is_not_asked_for_again() {
 }
 
 #[tokio::test]
+async fn of_a_capture_that_was_cut_off_the_last_line_is_dropped() {
+    let app = TestApp::builder().telegram().model().start().await;
+    says(&app, 42, 1, "I only drink green tea").await;
+    app.model().answer_by(|body| {
+        let is_capture = texts_of(body, "system").iter().any(|s| s.starts_with("You keep the memory"));
+        is_capture.then(|| "- [fact] (m1) Only drinks green tea.\n- [fact] (m1) I only dri".into())
+    });
+    app.model().finish_with("length");
+    app.handle(private(42, 2, "/new").command()).await;
+    let [entry] = &memories(&app, "telegram-42").await[..] else { panic!("one entry") };
+    assert_eq!(entry["text"], "Only drinks green tea.");
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn groups_have_a_memory_only_where_that_is_set_and_it_stays_there() {
     for (set, expected) in [("false", 0), ("true", 1)] {
         let app = TestApp::builder().set("CAPTURE_GROUP_MEMORY", set).set("GROUP_ACTIVATION", "always");

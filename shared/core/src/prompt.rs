@@ -12,7 +12,8 @@ pub struct Prompt {
     pub instructions: String,
     /// The text to work on, as the only user message.
     pub text: String,
-    /// Maximum length of the answer. A model that reasons may use all of it for reasoning and return no text.
+    /// Maximum length of the answer. A model that reasons may use all of it for reasoning and return no text: it is then asked
+    /// without a limit.
     pub max_tokens: u32,
 }
 

@@ -20,7 +20,7 @@ use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_marks::LocalTime;
 use annals_core::time_zone::TimeZone;
-use annals_model::{Model, ModelError};
+use annals_model::{Answer, Finish, Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
 use annals_store::memory::{Captured, Memory, MemoryError, Overview};
@@ -190,7 +190,12 @@ impl Remembering {
         match self.model.complete(&prompt).await {
             // It would be refused each time.
             Err(ModelError::Filtered) => Ok(Vec::new()),
-            answer => Ok(capture::findings(&answer?.text, messages, known)),
+            answer => {
+                let Answer { text, finish, .. } = answer?;
+                let is_cut = finish == Finish::Length;
+                let whole = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+                Ok(capture::findings(if is_cut { whole } else { &text }, messages, known))
+            }
         }
     }
 }

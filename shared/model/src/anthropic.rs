@@ -18,6 +18,7 @@
 //! quarter more, reading from it a tenth. Sources: "Messages", "Streaming messages", "Prompt
 //! caching" and "Extended thinking" of Anthropic's documentation.
 
+use annals_io::recorder::Purpose;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
@@ -86,7 +87,7 @@ fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
     let max_tokens = conversation.max_tokens.unwrap_or_else(|| max_tokens(model));
     let mut body = json!({"model": model, "max_tokens": max_tokens, "stream": true});
     // The request for a summary is not repeated.
-    let marks = marks && conversation.max_tokens.is_none();
+    let marks = marks && conversation.purpose == Purpose::Answer;
     if !conversation.tools.is_empty() {
         let mut tools: Vec<Value> = conversation.tools.iter().map(tool).collect();
         if let Some(last) = tools.last_mut().filter(|_| marks) {

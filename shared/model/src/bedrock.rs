@@ -19,6 +19,7 @@
 
 use annals_core::markup;
 use annals_io::aws_host;
+use annals_io::recorder::Purpose;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -122,7 +123,7 @@ fn url(base_url: &str, model: &str, streams: bool) -> String {
 fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
     let mut body = json!({});
     // The request for a summary is not repeated.
-    let marks = marks && conversation.max_tokens.is_none();
+    let marks = marks && conversation.purpose == Purpose::Answer;
     if let Some(system) = conversation.system.filter(|system| !system.trim().is_empty()) {
         body["system"] = json!([{"text": system}]);
         push_mark(&mut body["system"], marks);

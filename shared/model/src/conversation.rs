@@ -48,8 +48,8 @@ pub(super) struct Conversation<'a> {
     pub(super) stable: Option<(usize, usize)>,
     /// True if this turn has made calls.
     has_called: bool,
-    /// Maximum tokens of the answer: set for summaries and captures (128 to 8,000). For an API that counts thoughts in it, it is
-    /// raised, or no text comes.
+    /// Maximum tokens of the answer: set for summaries and captures (128 to 8,000), unless thoughts count in it and leave no
+    /// text.
     pub(super) max_tokens: Option<u32>,
     /// The use of the answer, by which requests are limited.
     pub(super) purpose: Purpose,

@@ -65,6 +65,8 @@ struct Known {
     refuses_option: AtomicBool,
     /// True if its model accepts no images.
     is_blind: AtomicBool,
+    /// True if a limit of tokens left its model no text.
+    thinks: AtomicBool,
 }
 
 impl Hosted {
@@ -116,7 +118,17 @@ impl Hosted {
     }
 
     pub(super) async fn complete(&self, prompt: &Prompt) -> Result<Answer, ModelError> {
-        let answer = self.ask(&Conversation::of_prompt(prompt), prompt.tokens(), NO_SINK).await?;
+        let mut conversation = Conversation::of_prompt(prompt);
+        if self.known.thinks.load(Ordering::Relaxed) {
+            conversation.max_tokens = None;
+        }
+        let mut asked = self.ask(&conversation, prompt.tokens(), NO_SINK).await;
+        // Thoughts may have used up the limit, so the model is asked without one, as for a reply.
+        if matches!(asked, Err(ModelError::Exhausted)) && conversation.max_tokens.take().is_some() {
+            asked = self.ask(&conversation, prompt.tokens(), NO_SINK).await;
+            self.known.thinks.fetch_or(asked.is_ok(), Ordering::Relaxed);
+        }
+        let answer = asked?;
         match answer.finish {
             Finish::ContentFilter => Err(ModelError::Filtered),
             _ if answer.text.is_empty() => Err(ModelError::Empty),

@@ -535,6 +535,25 @@ async fn a_completion_has_its_own_instructions_and_a_limit_and_the_fallback_if_t
     }
 }
 
+#[tokio::test]
+async fn a_completion_without_text_is_asked_for_without_a_limit_from_then_on() {
+    let prompt = Prompt { instructions: "Summarise.".into(), text: "…".into(), max_tokens: 2_000 };
+    for provider in ALL {
+        let stage = stage_with(provider, |settings| settings.marks_cache = true).await;
+        stage.api.answer_by(|body| {
+            let is_too_little = body["max_tokens"].as_u64().is_some_and(|limit| limit < 4_000);
+            Some(if is_too_little { String::new() } else { "Ada moves to Lyon.".into() })
+        });
+        stage.api.finish_with("length");
+        for requests in [2, 3] {
+            assert_eq!(stage.model.complete(&prompt).await.unwrap().text, "Ada moves to Lyon.");
+            assert_eq!(stage.api.requests().len(), requests, "{provider:?}");
+        }
+        assert!(!stage.api.raw_requests()[2].to_string().contains("cache"), "{provider:?}");
+        stage.well_formed();
+    }
+}
+
 /// Each turn sends what the one before sent, and a little more; what memory says is another thing in each.
 #[tokio::test]
 async fn a_turn_finds_in_the_providers_cache_what_the_one_before_sent() {
