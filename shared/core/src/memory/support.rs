@@ -43,7 +43,8 @@ pub struct Evidence<'a> {
 ///   ("tomorrow").
 /// - Its names, that is words with a capital letter inside a sentence and Latin words in Chinese text, are in what the model
 ///   was shown, in some form.
-/// - Of three or more words at least one is in the cited messages, and of Chinese characters a quarter.
+/// - Of three or more words at least one is in the cited messages, and of Chinese characters a quarter; unless only one of
+///   the two is in Chinese.
 pub fn is_supported(finding: &str, evidence: &Evidence<'_>) -> bool {
     has_numbers(finding, evidence) && has_names(finding, evidence.shown) && has_words(finding, evidence.cited)
 }
@@ -130,6 +131,11 @@ fn have_one_stem(a: &str, b: &str) -> bool {
 }
 
 fn has_words(finding: &str, cited: &str) -> bool {
+    let is_chinese = |text: &str| text.chars().any(is_cjk);
+    // A translation, if enough was said.
+    if is_chinese(finding) != is_chinese(cited) && terms(cited).len() >= SHORT_WORDS {
+        return true;
+    }
     let is_word = |term: &String| !term.starts_with('@') && term.chars().any(char::is_alphabetic);
     let (characters, words): (Vec<String>, Vec<String>) =
         query_terms(finding).into_iter().filter(is_word).partition(|term| term.chars().any(is_cjk));
@@ -175,6 +181,8 @@ mod tests {
             ("2026年11月27日去看牙医。", "这周五要去看牙医"),
             ("喜欢喝乌龙茶,不喝咖啡", "我平时喝乌龙茶,咖啡不碰的"),
             ("后端使用Rust", "后端我们定了用Rust写"),
+            ("喜欢喝乌龙茶", "I like oolong tea a lot"),
+            ("Likes oolong tea a lot.", "我喜欢喝乌龙茶"),
         ] {
             check(finding, cited, true);
         }
