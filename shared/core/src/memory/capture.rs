@@ -112,59 +112,79 @@ pub struct Quoted {
 impl Quoted {
     /// Returns true if a person said it, or if it sums up what people said.
     fn is_of_people(&self) -> bool {
-        self.message.role == Role::User || self.message.metadata.kind() == Some(Kind::Summary)
+        self.message.role == Role::User || self.is_summary()
+    }
+
+    fn is_summary(&self) -> bool {
+        self.message.metadata.kind() == Some(Kind::Summary)
     }
 }
 
 /// Builds the prompt that asks for findings in the messages of one Session, in order. `known` are the valid entries that
-/// their owner has already; those that wait for approval are not shown. The whole takes about `token_budget` tokens at most; the oldest messages are left out first. Times are
-/// told as `local_time`.
+/// their owner has already; those that wait for approval are not shown, and of the others the last in a quarter of the budget.
+/// The whole takes about `token_budget` tokens at most. A summary at the start takes up to half of what is left, and the
+/// messages after it the rest; the oldest are left out first. Times are told as `local_time`.
 pub fn prompt(
     messages: &[Quoted],
     known: &[StoredEntry],
     token_budget: u32,
     local_time: &LocalTime,
 ) -> Prompt {
+    let takes = |line: &str| tokens::of_text(line).saturating_add(1);
     let known: Vec<&StoredEntry> = known.iter().filter(|known| !known.entry.is_pending).collect();
     let known: Vec<String> =
         known[known.len().saturating_sub(MAX_KNOWN)..].iter().copied().map(note).collect();
-    let known = known.join("\n");
+    let fitting = count_fitting(known.iter().rev().map(|note| takes(note)), token_budget / 4);
+    let known = known[known.len() - fitting..].join("\n");
     let noted = if known.is_empty() { String::new() } else { markup::notes(&known) };
-    let mut left =
+    let left =
         token_budget.saturating_sub(tokens::of_text(INSTRUCTIONS)).saturating_sub(tokens::of_text(&noted));
-    let elements = |most| {
-        messages.iter().enumerate().filter_map(move |(place, said)| {
-            let element = element(&said.message, said.sender.as_ref(), most)?;
-            Some((said.time, markup::numbered(&element, place + 1)))
-        })
+    let line = |place: usize, most: Option<u32>| {
+        let said = &messages[place];
+        let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        let element = element(&said.message, said.sender.as_ref(), most)?;
+        Some((said.time, markup::numbered(&element, place + 1)))
     };
-    let said: Vec<(Option<Timestamp>, String)> = elements(None).collect();
+    let starts_with_summary = messages.first().is_some_and(Quoted::is_summary);
+    let summary = if starts_with_summary {
+        line(0, None).filter(|(_, whole)| takes(whole) <= left / 2).or_else(|| line(0, Some(left / 2)))
+    } else {
+        None
+    };
+    let left = left.saturating_sub(summary.as_ref().map_or(0, |(_, summary)| takes(summary)));
+    let places = usize::from(starts_with_summary)..messages.len();
+    let said: Vec<(Option<Timestamp>, String)> =
+        places.clone().filter_map(|place| line(place, None)).collect();
     let mut after = None;
-    let fitting = said
-        .iter()
-        .rev()
-        .take_while(|(time, line)| {
-            let mark = time.filter(|time| is_marked(after.replace(*time), *time));
-            let takes = tokens::of_text(line).saturating_add(1 + mark.map_or(0, |_| mark_tokens()));
-            let fits = takes <= left;
-            left = left.saturating_sub(takes);
-            fits
-        })
-        .count();
+    let sizes = said.iter().rev().map(|(time, line)| {
+        let mark = time.filter(|time| is_marked(after.replace(*time), *time));
+        takes(line).saturating_add(mark.map_or(0, |_| mark_tokens()))
+    });
+    let fitting = count_fitting(sizes, left);
     // If not even the newest message fits, it is cut, so that the conversation is not empty.
-    let shown: Vec<_> = if fitting == 0 {
-        let most = usize::try_from(left).unwrap_or(usize::MAX).max(1000);
-        elements(Some(most)).next_back().into_iter().collect()
+    let newest: Vec<_> = if fitting == 0 {
+        places.rev().find_map(|place| line(place, Some(left.max(1000)))).into_iter().collect()
     } else {
         said[said.len() - fitting..].to_vec()
     };
-    let shown = marked_lines(shown.into_iter(), local_time);
-    let gap = if fitting < said.len() { "[earlier messages are left out]\n" } else { "" };
+    let gap = (fitting < said.len()).then(|| (None, "[earlier messages are left out]".to_owned()));
+    let shown = marked_lines(summary.into_iter().chain(gap).chain(newest), local_time);
     Prompt {
         instructions: INSTRUCTIONS.into(),
-        text: format!("{noted}{}", markup::conversation(&format!("{gap}{shown}"))),
+        text: format!("{noted}{}", markup::conversation(&shown)),
         max_tokens: ANSWER_TOKENS,
     }
+}
+
+/// Returns the number of items, of which each `takes` some tokens, that fit in `left`.
+fn count_fitting(takes: impl Iterator<Item = u32>, mut left: u32) -> usize {
+    takes
+        .take_while(|takes| {
+            let fits = *takes <= left;
+            left = left.saturating_sub(*takes);
+            fits
+        })
+        .count()
 }
 
 /// Returns a known entry as it is shown: `2. [fact, 2025-11-21] Lives in Bergen.`

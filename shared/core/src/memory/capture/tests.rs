@@ -220,6 +220,20 @@ fn a_long_conversation_is_cut_at_its_beginning() {
     assert!(tokens::of_text(&short.text) + tokens::of_text(&short.instructions) <= 1020);
     // If not even one message fits, a part of the last one is shown.
     assert!(prompt(&messages, &[], 10, &utc()).text.contains("<reply n=\"m100\">99: 话话"));
+    // Known entries leave three quarters of the budget.
+    let known: Vec<_> = (1..=50).map(|number| entry(number, &"茶".repeat(100))).collect();
+    let noted = prompt(&messages, &known, 1000, &utc()).text;
+    assert!(noted.contains("50. [fact") && !noted.contains("40. [fact"), "{noted}");
+    assert!(noted.contains("99: 话"), "{noted}");
+    // A summary, which is older than all messages, stays, up to half of what is left.
+    for length in [100, 10_000] {
+        let summary = quoted(Role::Assistant, "summary", &"要".repeat(length));
+        let summed_up: Vec<_> = [summary].into_iter().chain(messages.clone()).collect();
+        let text = prompt(&summed_up, &[], 1000, &utc()).text;
+        assert!(text.contains("<summary n=\"m1\">\n要") && text.contains("99: 话"), "{text}");
+        assert!(text.contains("</summary>\n\n[earlier messages are left out]\n<reply n=\"m"), "{text}");
+        assert!(tokens::of_text(&text) + tokens::of_text(&short.instructions) <= 1020);
+    }
 }
 
 #[test]
