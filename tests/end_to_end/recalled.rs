@@ -39,6 +39,18 @@ async fn memory_takes_a_thousand_tokens_at_most_and_an_eighth_of_what_messages_m
 }
 
 #[tokio::test]
+async fn of_an_entry_that_is_longer_than_the_limit_the_start_is_told() {
+    let app = TestApp::start().await;
+    let long = "茶".repeat(1_200);
+    remember(&app, &user("telegram-42"), "telegram:chat:42", &[long.as_str(), "Lives in Bergen."]).await;
+    app.handle(private(42, 1, "喝茶吗?")).await;
+    let told = told(&app);
+    assert!(told.contains("茶茶") && told.contains("茶…") && told.contains("Lives in Bergen."), "{told}");
+    assert!(tokens::of_text(&told) <= 1_000);
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn only_a_lark_chat_with_one_person_recalls_that_person_s_entries() {
     let app = TestApp::builder().set("GROUP_ACTIVATION", "always").model().start().await;
     remember(&app, &user("lark-ou_ada"), "lark:chat:oc_ada", &["Lives in Bergen."]).await;

@@ -167,8 +167,12 @@ impl Memory {
     ) -> Result<Vec<Recollection>, MemoryError> {
         let ranked = ranked(self.newest(owner).await?.0, query);
         let fitting = fitting(ranked.iter().map(|found| found.stored.clone()).collect(), token_budget);
-        let fits = |found: &Recollection| fitting.iter().any(|stored| stored.number == found.stored.number);
-        Ok(ranked.into_iter().filter(fits).collect())
+        let found = fitting.into_iter().filter_map(|stored| {
+            let Recollection { validity, .. } =
+                ranked.iter().find(|found| found.stored.number == stored.number)?;
+            Some(Recollection { stored, validity: *validity })
+        });
+        Ok(found.collect())
     }
 
     /// Returns the newest [`MAX_RECALLED_FROM`] entries of `owner` without those that wait for approval, the newest first;
