@@ -9,6 +9,7 @@ use annals_local::stores::TABLE;
 use annals_store::people::People;
 use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::mcp_server::{McpServer, TOKEN};
+use annals_test_support::model_api::times_of;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -297,6 +298,19 @@ async fn a_person_is_linked_forgotten_and_exported_with_every_agent() {
         let is_head = item["pk"].as_s().unwrap().starts_with("agent:");
         assert!(is_head || (!text.contains("user:ada") && !text.contains("telegram-42")), "{text}");
     }
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_person_s_time_zone_is_that_of_all_agents() {
+    let folder = folder(&[("support/Agent.md", "You answer questions about orders.")]);
+    let rules = json!([{"agent": "support", "chat": "http:chat:app:c2"}]);
+    let app = with(TestApp::builder().model(), &folder, &rules).start().await;
+    app.say("c1", &json!({"userId": "ada", "text": "/timezone Asia/Tokyo"})).await;
+    app.say("c2", &json!({"userId": "ada", "text": "What time is it?"})).await;
+    assert!(system(&app.last_request()).contains("about orders"));
+    let now = times_of(&app.last_request()).pop().unwrap();
+    assert!(now.contains("Asia/Tokyo"), "{now}");
     app.finish().await;
 }
 

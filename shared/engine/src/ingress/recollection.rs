@@ -82,8 +82,8 @@ impl Ingress {
         })
     }
 
-    /// Sets the time zone of the person whose direct chat this is, if `typed` names one, and says which it is. A group has
-    /// that of `TIME_ZONE`.
+    /// Sets the time zone of the person whose direct chat this is, for all agents, if `typed` names one, and says which it is. A
+    /// group has that of `TIME_ZONE`.
     pub(super) async fn tell_time_zone(
         &self,
         draft: &Draft,
@@ -100,7 +100,12 @@ impl Ingress {
         let Some(zone) = TimeZone::named(typed) else {
             return Ok(texts.no_such_time_zone(TimeZone::similar_to(typed)));
         };
-        self.memory.set_time_zone(&owner, zone).await?;
+        let agents = &self.config.agents;
+        let owners: Vec<Owner> =
+            owner.person().into_iter().flat_map(|person| agents.owners(person)).collect();
+        for owner in owners {
+            self.memory.set_time_zone(&owner, zone).await?;
+        }
         Ok(texts.time_zone_set(zone))
     }
 
