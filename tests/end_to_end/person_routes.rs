@@ -99,6 +99,9 @@ async fn an_admin_links_separates_and_sees_people() {
     // What is left out is separated, with its memory.
     put_links(&app, "ada", &["telegram-42"]).await;
     assert_eq!(person(&app, "ada").await["links"], json!(["telegram-42"]));
+    // The same, asked of the other side.
+    put_links(&app, "telegram-42", &["ada"]).await;
+    assert_eq!(person(&app, "ada").await["links"], json!(["telegram-42"]));
     assert_eq!(texts(&app, &user("lark-ou_ada")).await.len(), 1);
     let alone = person(&app, "lark-ou_ada").await;
     assert_eq!((&alone["id"], &alone["links"]), (&json!("lark-ou_ada"), &json!([])));

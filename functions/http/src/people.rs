@@ -151,6 +151,10 @@ pub(crate) async fn link(
     for link in links {
         wanted.insert(http.known(&link)?);
     }
+    // A person may be named by one of their identities, which stays theirs.
+    if !wanted.is_empty() {
+        wanted.insert(identity);
+    }
     wanted.remove(&person);
     if wanted.len() >= MAX_IDENTITIES {
         return Err(bad_links(TooMany.to_string()).into());
