@@ -181,6 +181,24 @@ async fn past_entries_are_found_and_not_recalled() {
     assert_eq!(past, 2);
 }
 
+#[tokio::test]
+async fn of_two_changes_the_last_is_undone_first() {
+    let world = World::new().await;
+    let ada = user("ada");
+    for (to, text, supersedes) in [(1, "Tea.", vec![]), (2, "Coffee.", vec![1]), (3, "Water.", vec![2, 1])] {
+        let found = Finding { supersedes, ..Finding::new(EntryKind::Fact, text.into()) };
+        world.memory.capture(&ada, &source(CHAT, to), &[found]).await.unwrap();
+    }
+    let undone = async |number| {
+        let undone = world.memory.undo(&EntryId { owner: ada.clone(), number }).await.unwrap();
+        undone.map(|stored| stored.entry.text)
+    };
+    assert_eq!(undone(1).await, None);
+    assert_eq!(undone(2).await.as_deref(), Some("Coffee."));
+    assert_eq!(undone(1).await.as_deref(), Some("Tea."));
+    assert_eq!(world.entries(&ada).await, numbered(&["Tea."]));
+}
+
 /// What is stored of entries and captures by a program before they had a lifecycle is read, and completed.
 #[tokio::test]
 async fn entries_and_captures_of_an_earlier_version_are_read() {

@@ -412,9 +412,13 @@ fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
 
 /// Returns the entries among `kept` that others have superseded, as long as that can be undone at `now`.
 fn superseded(kept: &[StoredEntry], now: Timestamp) -> impl Iterator<Item = Undoable> {
-    let by_number = |number: u32| kept.iter().find(move |stored| stored.number == number);
-    validities(kept).into_iter().zip(kept).filter_map(move |(validity, stored)| {
-        let newer = by_number(validity.superseded_by?)?;
+    let found: Vec<(Validity, &StoredEntry)> = validities(kept).into_iter().zip(kept).collect();
+    let by_number = found.clone();
+    found.into_iter().filter_map(move |(validity, stored)| {
+        let number = validity.superseded_by?;
+        let (of_newer, newer) = by_number.iter().find(|(_, newer)| newer.number == number)?;
+        // Without it, the entry that superseded it would supersede this one.
+        let is_newest = of_newer.superseded_by.is_none();
         let until = newer.entry.created.plus(UNDO_FOR);
         // What it superseded only since that had superseded others does not come back alone.
         let is_last = newer.entry.supersedes.first() == Some(&stored.number);
@@ -422,7 +426,7 @@ fn superseded(kept: &[StoredEntry], now: Timestamp) -> impl Iterator<Item = Undo
         let is_of_agent = newer.entry.updated.is_none();
         let earlier = stored.clone();
         let undoable = Undoable { earlier, is_forgotten: false, superseded_by: Some(newer.number), until };
-        (is_last && is_of_agent && until > now).then_some(undoable)
+        (is_newest && is_last && is_of_agent && until > now).then_some(undoable)
     })
 }
 
