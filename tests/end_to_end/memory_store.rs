@@ -181,6 +181,19 @@ async fn past_entries_are_found_and_not_recalled() {
     assert_eq!(past, 2);
 }
 
+/// A saving is cut off after any call, and then its chat is forgotten.
+#[tokio::test]
+async fn nothing_of_a_saving_outlives_its_chat() {
+    for calls in 0..8 {
+        let world = World::new().await;
+        let (ada, place) = (user("ada"), source(CHAT, 9));
+        let finding = Finding::new(EntryKind::Fact, "a secret garden".into());
+        drop(world.mortal(calls).save(&ada, &place, 0, &finding).await);
+        world.memory.forget_chat(&ada, &place.chat).await.unwrap();
+        assert!(!world.dump().await.contains("secret garden"), "{calls}");
+    }
+}
+
 #[tokio::test]
 async fn of_two_changes_the_last_is_undone_first() {
     let world = World::new().await;

@@ -43,7 +43,7 @@ use annals_core::ranking::{Text, rank};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_zone::TimeZone;
 use annals_io::clock::Clock;
-use capture::{captures_of, saving_of};
+use capture::{captures_of, saving_of, savings_of};
 
 use crate::history::item::{text, time};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
@@ -373,8 +373,8 @@ impl Memory {
         self.unlist_those(owner, |item| !item.contains_key("markdown")).await?;
         let pk = owner.partition();
         let mut keys = self.table.keys(&pk).await?;
-        let captures = captures_of(chat);
-        keys.retain(|key| is_group || key.starts_with(&captures));
+        let (captures, savings) = (captures_of(chat), savings_of(chat));
+        keys.retain(|key| is_group || key.starts_with(&captures) || key.starts_with(&savings));
         self.table.delete(&pk, keys).await?;
         Ok(kept.len())
     }

@@ -121,7 +121,7 @@ impl Memory {
         number: u32,
         finding: &Finding,
     ) -> Result<Saved, MemoryError> {
-        let key = format!("!saved#{}#{}#{number}", source.chat.session_id(), source.from);
+        let key = format!("{}{}#{number}", savings_of(&source.chat), source.from);
         let items = self.table.query(&owner.partition(), &entries()).await?;
         if let Some(own) = items.iter().find(|item| is_at(item, &key, 0)) {
             return Ok(kept(owner, own).map_or(Saved::Deleted, Saved::Before));
@@ -286,6 +286,11 @@ fn capture_key(source: &Source) -> String {
 /// Returns the start of the sort keys of all captures of the Sessions of `chat`.
 pub(super) fn captures_of(chat: &ChatKey) -> String {
     format!("!capture#{}#", chat.session_id())
+}
+
+/// Returns the start of the sort keys of all savings of the agent's tools in `chat`.
+pub(super) fn savings_of(chat: &ChatKey) -> String {
+    format!("!saved#{}#", chat.session_id())
 }
 
 /// Returns the place at which the agent saved the entry in `item`; `None` if no tool saved it.
