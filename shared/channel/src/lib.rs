@@ -9,6 +9,7 @@
 //! - [`webhook`]: the webhook of a platform, and the events that it brings
 //! - [`rate_limit`]: rate limits
 //! - [`replied`]: what is kept of a replied-to message
+//! - [`formula`]: formulas of a reply, as code
 //! - [`split`]: division of a Markdown text into messages; [`seam`]: places at which a text may be cut
 //! - [`settings`]: settings that all channels share
 //! - [`json`]: a lenient look at a platform's JSON
@@ -21,6 +22,7 @@ pub mod client;
 pub mod delivery;
 pub mod file;
 pub mod finding;
+pub mod formula;
 pub mod json;
 pub mod platform;
 pub mod rate_limit;

@@ -1,7 +1,8 @@
 //! Renders a model's Markdown for Discord: [`chunks`].
 //!
 //! Discord shows most of Markdown itself. What it does not show is rewritten: a table becomes a code block, in which its columns
-//! stay columns, a heading of the fourth level and below becomes bold, an image becomes a link. HTML is shown as it was written.
+//! stay columns, a heading of the fourth level and below becomes bold, an image becomes a link, a formula becomes
+//! code. HTML is shown as it was written.
 //!
 //! *Invariants:* no text is lost; nobody is notified ([`no_mentions`]), and no address is fetched for a preview
 //! ([`without_previews`]): a prompt injection could have put data into it.
@@ -10,6 +11,7 @@
 
 use std::ops::Range;
 
+use annals_channel::formula;
 use annals_channel::split::{Dialect, split};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag};
 use serde_json::{Value, json};
@@ -25,7 +27,7 @@ const OPTIONS: Options = Options::ENABLE_STRIKETHROUGH.union(Options::ENABLE_TAB
 
 /// Converts a model's Markdown into the messages that show it. An empty text gives no message.
 pub fn chunks(markdown: &str) -> Vec<String> {
-    let source = markdown.replace("\r\n", "\n").replace('\r', "\n");
+    let source = formula::to_code(&markdown.replace("\r\n", "\n").replace('\r', "\n"));
     split(&tidy(&source), LIMIT, &DIALECT)
 }
 
@@ -109,6 +111,8 @@ mod tests {
         check("see ![a bean](https://e.org/b.png)", "see [a bean](https://e.org/b.png)");
         check("![](https://e.org/b.png)", "[image](https://e.org/b.png)");
         check("<b>x</b> @everyone", "<b>x</b> @everyone");
+        check(r"so \(x\,y\), $x^*$ and $y^*$", r"so `x\,y`, `x^*` and `y^*`");
+        check(r"\[ a \\ b \]", "```latex\na \\\\ b\n```");
         assert!(chunks(" \n").is_empty());
     }
 

@@ -4,7 +4,7 @@
 //! whose documentation covers all that models write: headings, nested lists, inline code and code blocks, quotations,
 //! links and tables. (The `md` tag of a `post` is documented without headings, tables and inline code, and clients
 //! showed its tables as nothing.) Text without markup is sent as a `text`. A card that Lark refuses is sent as a `text`
-//! too, with the Markdown as the model wrote it.
+//! too, with the Markdown as the model wrote it, but for formulas, which are code.
 //!
 //! ```text
 //! {"msg_type": "interactive", "content": "{\"schema\":\"2.0\",\"body\":{\"elements\":[{\"tag\":\"markdown\",\"content\":\"# Plan\"}]}}"}
@@ -23,6 +23,7 @@ mod markdown;
 #[cfg(test)]
 mod tests;
 
+use annals_channel::formula;
 use serde_json::json;
 
 use super::split::{LEAST, cost, split};
@@ -52,7 +53,7 @@ pub enum Content {
 
 /// Converts a model's Markdown into the messages that show it. An empty text gives no message.
 pub fn chunks(markdown: &str) -> Vec<Chunk> {
-    let source = markdown.replace("\r\n", "\n").replace('\r', "\n");
+    let source = formula::to_code(&markdown.replace("\r\n", "\n").replace('\r', "\n"));
     let is_card = !markdown::is_plain(&source);
     let mut chunks = Vec::new();
     if is_card {

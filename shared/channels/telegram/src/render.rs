@@ -10,7 +10,8 @@
 //! punctuation.
 //!
 //! *Invariant:* no text is lost. Markup that is not supported (raw HTML, footnotes, unused link definitions, surplus
-//! cells, links that Telegram would drop) is shown as it was written, and a text without markup is not changed.
+//! cells, links that Telegram would drop) is shown as it was written, a formula as
+//! code, and a text without markup is not changed.
 //!
 //! Source of the shapes and rules: `MessageEntity` and "Formatting options" of the Bot API
 //! (<https://core.telegram.org/bots/api#formatting-options>).
@@ -24,6 +25,7 @@ mod writer;
 
 use std::ops::Range;
 
+use annals_channel::formula;
 use pulldown_cmark::{CodeBlockKind, Event, Tag, TagEnd};
 
 use self::events::Parsed;
@@ -36,7 +38,7 @@ use self::writer::Writer;
 ///
 /// Line breaks and blank lines between blocks are kept. White space at both ends is trimmed.
 pub fn render(markdown: &str) -> Styled {
-    let source = markdown.replace("\r\n", "\n").replace('\r', "\n");
+    let source = formula::to_code(&markdown.replace("\r\n", "\n").replace('\r', "\n"));
     let parsed = events::parse(&source);
     if parsed.is_plain(&source) {
         return Styled::plain(source.trim());

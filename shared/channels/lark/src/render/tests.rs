@@ -87,6 +87,12 @@ fn accidental_markup_is_shown_as_text() {
 }
 
 #[test]
+fn formulas_are_code() {
+    check(r"so \(x\,y\), $x^*$ and $y^*$", r"so `x\,y`, `x^*` and `y^*`");
+    check(r"\[ a \\ b \]", "```latex\na \\\\ b\n```");
+}
+
+#[test]
 fn bold_needs_no_spaces_in_chinese() {
     check("**重点：**内容", "**重点：\u{200b}**内容");
     check("内容**“重点”**内容", "内容**\u{200b}“重点”\u{200b}**内容");

@@ -58,7 +58,7 @@ fn a_text_without_markup_is_not_changed() {
         "[a]: https://example.com/unused",
         "one\n-\ntwo",
         "one\n=\ntwo",
-        "$x_1$ and $$y$$",
+        "$5 and $$y$$",
         "a | b | c",
         "你好，世界。\n第二行",
         "👩‍👩‍👧 family",
@@ -141,6 +141,12 @@ fn code_blocks() {
     );
     check("**a**\n```\n```", "⟨b a⟩\n```\n```");
     check("> ```py\n> x\n>   y\n> ```", "⟨q ⟨pre:py x\n  y⟩⟩");
+}
+
+#[test]
+fn formulas_are_code() {
+    check(r"so \(x\,y\), $x^*$ and $y^*$", r"so ⟨c x\,y⟩, ⟨c x^*⟩ and ⟨c y^*⟩");
+    check("- so\n  \\[\n  a \\\\ b\n  \\]\n- c", "• so\n⟨pre:latex a \\\\ b⟩\n• c");
 }
 
 #[test]
@@ -229,7 +235,7 @@ fn any_markdown() -> impl Strategy<Value = String> {
             "[", "]", "(", ")", "[a](https://e.org/u)", "[b](c)", "![", "![d](https://e.org/i)", "<", "</b>", "<b>",
             "<!-- ", "-->", "|", "| a | b |\n|--|--|\n", "---", "===", "\n---\n", "    ", "\t", "\\", "\\*", "[ ] ", "[x] ",
             "[ref]: ", "[ref]", "[r][ref]", "[ref]: https://e.org/r\n", "[^1]", "[^1]: ", "https://e.org/x_y_z", "\"t\"",
-            "<https://e.org/auto>", "<a@e.org>", "&", "mailto:", "$", "\r\n", "![a][ref]", "\u{a0}",
+            "<https://e.org/auto>", "<a@e.org>", "&", "mailto:", "$", "$$", "$a_", "\\(", "\\)", "\\[", "\\]", "\r\n", "![a][ref]", "\u{a0}",
         ]).prop_map(str::to_owned),
     ];
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
