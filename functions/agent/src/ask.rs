@@ -107,7 +107,9 @@ pub(crate) async fn ask(
             }
         };
         let asked = match asked {
-            Err(TurnError::Model(ModelError::Empty)) if asking.is_repeated() && rounds.ends_in_calls() => {
+            Err(TurnError::Model(ModelError::Empty))
+                if asking.may_end(agent.clock.now()) && rounds.ends_in_calls() =>
+            {
                 rounds.end_silently(turn.texts(agent.language).done());
                 Ok(Round::End(Finish::Stop))
             }
@@ -153,9 +155,8 @@ pub(crate) async fn ask(
             Decision::GiveUp => {
                 tracing::error!(%error, "failed to ask the model, and gave up; the user is told");
                 agent.metrics.add(Metric::TurnsGivenUp, 1);
-                let texts = turn.texts(agent.language);
-                let is_filtered = failure == Some(&ModelError::Filtered);
-                let text = |text| if is_filtered { texts.filtered() } else { text };
+                let (texts, filtered) = (turn.texts(agent.language), failure == Some(&ModelError::Filtered));
+                let text = |text| if filtered { texts.filtered() } else { text };
                 if rounds.is_empty() {
                     return Ok(Asked::Nothing { text: text(texts.no_answer()), cause });
                 }

@@ -183,10 +183,10 @@ impl Asking {
         self.rounds < self.max_rounds && now < self.calls_until
     }
 
-    /// Returns true if the same question has failed before. An empty answer after calls then ends the reply: models end
-    /// a reply like that, and do it again.
-    pub(crate) fn is_repeated(&self) -> bool {
-        self.tries > 0
+    /// Returns true if an empty answer after calls ends the reply: the same question has failed before, and calls were offered.
+    /// Models end a reply like that, and do it again.
+    pub(crate) fn may_end(&self, now: Timestamp) -> bool {
+        self.tries > 0 && self.may_call(now)
     }
 
     /// Notes that the model has answered with calls.
@@ -350,11 +350,11 @@ mod tests {
     fn an_empty_answer_is_repeated_once_before_it_can_end_a_reply() {
         let mut called = asking(1, true);
         called.called();
-        assert!(!called.is_repeated());
+        assert!(!called.may_end(NOW));
         assert_eq!(called.failed(Some(&ModelError::Empty), NOW), again(0.5));
-        assert!(called.is_repeated());
+        assert!(called.may_end(NOW));
         called.called();
-        assert!(!called.is_repeated(), "another question");
+        assert!(!called.may_end(NOW), "another question");
     }
 
     #[test]
