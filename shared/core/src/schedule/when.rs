@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | `9:00`, `9am`, `9:30 p.m.`, `at 9`, `at 9.30` | `9点`, `9点半`, `9点一刻`, `9:30`, `下午3点20` |
 //! | `tomorrow 9:00`, `at 9 on monday`, `2026-12-01 9:00` | `明天9点`, `后天9点`, `周一9点`, `2026-12-01 9点` |
+//! | `tomorrow morning at 9`, `at 8 on friday in the evening` | `明早9点`, `周五晚上8点` |
 //! | `in 20 minutes`, `in 2 hours and 5 minutes`, `in 3 days` | `20分钟后`, `2小时5分钟后`, `3天后` |
+//! | `in 3 days at 9` | `3天后9点` |
 //! | `every day 9:00`, `every weekday 9:00`, `every monday 9:00` | `每天9点`, `工作日9点`, `每周一9点` |
 //!
 //! A time of day without a day is the next one. The rest of the text is what to say. A text whose rest may belong to the date
@@ -72,20 +74,21 @@ const BEFORE: [(&str, Part); 7] = [
 ];
 
 /// Parts of the day after a time.
-const AFTER: [(&str, Part); 13] = [
+const AFTER: [(&str, Part); 6] = [
     ("am", Part::Morning),
     ("a.m.", Part::Morning),
     ("a.m", Part::Morning),
-    ("in the morning", Part::Morning),
-    ("this morning", Part::Morning),
     ("pm", Part::Afternoon),
     ("p.m.", Part::Afternoon),
     ("p.m", Part::Afternoon),
-    ("in the afternoon", Part::Afternoon),
-    ("this afternoon", Part::Afternoon),
-    ("in the evening", Part::Night),
-    ("this evening", Part::Night),
-    ("at night", Part::Night),
+];
+
+/// Parts of the day after a time or a day: `in the morning`, `tomorrow morning`.
+const NAMED: [(&str, Part); 4] = [
+    ("morning", Part::Morning),
+    ("afternoon", Part::Afternoon),
+    ("evening", Part::Night),
+    ("night", Part::Night),
 ];
 
 /// Parses the date at the start of `text`, as of `now` in `zone`. Returns it and the rest of the text, or `None` if there is no
@@ -95,13 +98,13 @@ pub fn parse(text: &str, now: Timestamp, zone: TimeZone) -> Option<Result<(Timin
     let text = text.trim();
     let text = strip(text, "me ").or(strip(text, "提醒我")).unwrap_or(text).trim_start();
     let (said_at, now) = (now, &instant(now).to_zoned(zone.rules()));
-    if let Some((span, rest)) = after_a_while(text) {
+    let Some((days, time, rest)) = days_and_time(text, now) else {
+        let (span, rest) = after_a_while(text)?;
         let at = now.checked_add(span).map_err(|_| TimingError::Never);
-        let content = content(rest)?;
+        let content = content(rest, now)?;
         return Some(at.and_then(|at| once(&at, now)).map(|timing| (timing, content)));
-    }
-    let (days, time, rest) = days_and_time(text, now)?;
-    let content = content(rest)?;
+    };
+    let content = content(rest, now)?;
     let timing = match days {
         Days::Every(weekdays) => {
             let pattern = format!("{} {} * * {weekdays}", time.minute(), time.hour());
@@ -139,9 +142,21 @@ fn once(at: &Zoned, now: &Zoned) -> Result<Timing, TimingError> {
     at.map(Timing::At).ok_or(TimingError::Never)
 }
 
-/// Returns the rest of a reminder: without the words that join it to its date.
-fn content(rest: &str) -> Option<String> {
-    let rest = rest.trim_start_matches([',', '，', ':', '：', '、']).trim();
+/// Returns the rest of a reminder: without the words that join it to its date. Returns `None` if it may begin with another date:
+/// `9:00 and 21:00`, `8点和晚上8点`, `3天后9点3楼`. No text begins with "and": "at 9 and 10".
+fn content(rest: &str, now: &Zoned) -> Option<String> {
+    let more = rest.trim_start_matches(|c| is_separator(c) || "、和与以及或的在&/+".contains(c));
+    let is_joined = more.len() < rest.trim_start_matches(is_separator).len();
+    let at = strip(more, "at ").or_else(|| BEFORE.iter().find_map(|(name, _)| strip(more, name)));
+    let is_number_of_date = number(at.unwrap_or(more).trim_start())
+        .is_some_and(|(_, after)| at.is_some() || after.starts_with(['点', '點', '月']));
+    let is_day = after_a_while(more).is_some() || (is_joined && days(more, now).is_some());
+    let is_time = time_of_day(more).is_some() || days_and_time(more, now).is_some();
+    if is_number_of_date || is_day || is_time || strip(more, "and ").is_some() {
+        return None;
+    }
+    let rest =
+        strip(rest, ". ").unwrap_or(rest).trim_start_matches([',', '，', ':', '：', '、', '。']).trim();
     let rest =
         ["to ", "that ", "提醒我", "叫我"].iter().find_map(|word| strip(rest, word)).unwrap_or(rest).trim();
     (!rest.is_empty()).then(|| rest.to_owned())
@@ -188,7 +203,7 @@ fn span(text: &str) -> Option<(Span, &str)> {
 }
 
 /// Reads days and a time of day, in either order. Returns `None` if either is said twice, or if it is not clear that a day after
-/// the time belongs to the date: `9am sun cream`, `9点今天的日报`.
+/// the time belongs to the date: `9am sun cream`, `9点今天的日报`. If another day does, it is text: `每天9点今天的日报`.
 fn days_and_time<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Time, &'a str)> {
     let (mut date, mut clock, mut rest) = (None, None, text);
     loop {
@@ -200,11 +215,18 @@ fn days_and_time<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Time, &'a str)
             }
             rest = after;
         } else if let Some((days, part, after)) = days(named, now) {
-            let is_clear = named.len() - after.len() >= "today".len() && after.starts_with(is_separator);
-            if date.replace((days, part)).is_some() || (clock.is_some() && !is_clear) {
-                return None;
+            // The evening is of the date in "at 8 tomorrow evening call", of the text in "8am tomorrow evening class".
+            let is_open = part.is_none() && matches!(clock, None | Some((..=12, _, None)));
+            let of_day = part_of_day(after, &["in the ", "at ", ""]).filter(|_| is_open);
+            let (part, after) = of_day.map_or((part, after), |(part, after)| (Some(part), after));
+            // Not `、`: more days may follow it.
+            let ends = after.chars().next().is_none_or(|c| is_separator(c) || matches!(c, ':' | '：'));
+            let is_clear = named.len() - after.len() >= "today".len() && ends;
+            match date {
+                Some(_) if !is_clear && matches!(days, Days::On(_)) => break,
+                None if is_clear || clock.is_none() => (date, rest) = (Some((days, part)), after),
+                _ => return None,
             }
-            rest = after;
         } else if strip(named, "every ").or(strip(named, "每")).is_some() {
             return None;
         } else {
@@ -236,6 +258,11 @@ fn is_separator(c: char) -> bool {
 
 /// Reads the days of a date, and the part of the day if their name contains it.
 fn days<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Option<Part>, &'a str)> {
+    if let Some((span, rest)) = after_a_while(text)
+        && (span.get_hours(), span.get_minutes()) == (0, 0)
+    {
+        return Some((Days::On(now.date().checked_add(span).ok()?), None, rest));
+    }
     let every = strip(text, "every ").or(strip(text, "每"));
     let rest = every.map_or(text, str::trim_start);
     if let Some(rest) = strip(text, "工作日") {
@@ -256,7 +283,9 @@ fn days<'a>(text: &'a str, now: &Zoned) -> Option<(Days, Option<Part>, &'a str)>
         let read = |(name, field, part): (&str, &str, Option<Part>)| {
             Some((Days::Every(field.to_owned()), part, strip(rest, name)?))
         };
-        if let Some(read) = named.into_iter().find_map(read) {
+        let of_day =
+            || part_of_day(rest, &[""]).map(|(part, rest)| (Days::Every("*".into()), Some(part), rest));
+        if let Some(read) = named.into_iter().find_map(read).or_else(of_day) {
             return Some(read);
         }
     }
@@ -319,7 +348,8 @@ fn time_of_day(text: &str) -> Option<(i64, i64, Option<Part>, &str)> {
     let (before, text) = before.map_or((None, text), |(part, rest)| (Some(part), rest.trim_start()));
     let (hour, rest) = number(text)?;
     let (minute, rest, is_marked) = match rest.chars().next() {
-        Some(mark @ (':' | '：' | '.')) => {
+        // "at 9. Call Bo" has no minutes.
+        Some(mark @ (':' | '：' | '.')) if !rest[mark.len_utf8()..].starts_with(char::is_whitespace) => {
             let digits = &rest[mark.len_utf8()..];
             let (minute, rest) = number(digits)?;
             if digits[..digits.len() - rest.len()].chars().count() != 2 {
@@ -327,8 +357,8 @@ fn time_of_day(text: &str) -> Option<(i64, i64, Option<Part>, &str)> {
             }
             (Some(minute), rest, mark != '.' || after_at.is_some())
         }
-        Some('点' | '點') => {
-            let rest = rest.trim_start_matches(['点', '點']);
+        Some(mark @ ('点' | '點')) => {
+            let rest = &rest[mark.len_utf8()..];
             minutes(rest).map_or((None, rest, true), |(minute, rest)| (Some(minute), rest, true))
         }
         _ => match ["o'clock", "o’clock"].iter().find_map(|name| strip(rest.trim_start(), name)) {
@@ -340,30 +370,45 @@ fn time_of_day(text: &str) -> Option<(i64, i64, Option<Part>, &str)> {
         let rest = strip(rest.trim_start(), name)?;
         (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some((*part, rest))
     });
+    let after = after.or_else(|| part_of_day(rest, &["in the ", "this ", "at "]));
     let (after, rest) = after.map_or((None, rest), |(part, rest)| (Some(part), rest));
     let part = after.or(before);
     // "9 bottles" begins with no time of day.
     if !is_marked && part.is_none() {
         return None;
     }
-    // "at 9 30" and "9点3楼" may have minutes, "9:30:15" has seconds.
+    // "at 9 30", "9点 30" and "9点3楼" may have minutes, "9:30:15" has seconds, "9点 3楼" has none.
     let is_bare = minute.is_none() && after.is_none();
-    let next = if is_bare { rest.trim_start() } else { rest.trim_start_matches(['.', ':', '：']) };
-    if next.starts_with(|c: char| digit(c).is_some()) || rest.starts_with(|c: char| c.is_ascii_alphanumeric())
-    {
+    let next = rest.trim_start_matches(|c: char| ".:：".contains(c) || (is_bare && c.is_whitespace()));
+    let digits = next.chars().take_while(|c| digit(*c).is_some()).count();
+    let is_apart = is_bare && after_at.is_none() && rest.starts_with(char::is_whitespace);
+    if (digits > 0 && !(is_apart && digits != 2)) || rest.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         return None;
     }
     Some((hour, minute.unwrap_or(0), part, rest))
 }
 
-/// Reads the minutes after `点`: two digits, or with `分`. `9点一起吃饭` and `9点10分钟会议` have none.
+/// Reads a part of the day in English, after one of `joints`.
+fn part_of_day<'a>(text: &'a str, joints: &[&str]) -> Option<(Part, &'a str)> {
+    let (name, rest) = word(joints.iter().find_map(|joint| strip(text.trim_start(), joint))?);
+    NAMED.iter().find_map(|(known, part)| name.eq_ignore_ascii_case(known).then_some((*part, rest)))
+}
+
+/// Reads the minutes after `点`: two digits, tens, or with `分`. `9点一起吃饭`, `9点五一放假` and `9点10分钟会议` have none.
 fn minutes(text: &str) -> Option<(i64, &str)> {
+    if ["半小时", "钟点", "整理", "整改", "整顿", "整合"].iter().any(|word| text.starts_with(word))
+    {
+        return None;
+    }
     let named = [("半", 30), ("一刻", 15), ("三刻", 45), ("钟", 0), ("整", 0)];
     if let Some(read) = named.iter().find_map(|(name, minute)| Some((*minute, strip(text, name)?))) {
         return Some(read);
     }
-    let (minute, rest) = number(strip(text, "零").unwrap_or(text))?;
-    let is_whole = text[..text.len() - rest.len()].chars().count() > 1;
+    let (minute, rest) = number(strip(text, "零").unwrap_or(text)).filter(|(minute, _)| *minute < 60)?;
+    let said = &text[..text.len() - rest.len()];
+    let is_whole = said.chars().count() > 1
+        && (said.starts_with(|c| matches!(c, '零' | '〇') || digit(c).is_some()) || said.contains('十'))
+        && !rest.starts_with('个');
     match strip(rest, "分") {
         Some(rest) => (!rest.starts_with('钟')).then_some((minute, rest)),
         None => is_whole.then_some((minute, rest)),
@@ -496,6 +541,56 @@ mod tests {
     }
 
     #[test]
+    fn a_date_ends_where_the_text_begins() {
+        for (text, wanted) in [
+            ("3天后上午9点交租", "2026-11-27 09:00 | 交租"),
+            ("两周后 18:30 聚餐", "2026-12-08 18:30 | 聚餐"),
+            ("in 2 days at 9am call Bo", "2026-11-26 09:00 | call Bo"),
+            ("at 9 in 2 weeks call Bo", "2026-12-08 09:00 | call Bo"),
+            ("in 2 days in the evening at 8 call Bo", "2026-11-26 20:00 | call Bo"),
+            ("in 5 minutes monday report", "2026-11-24 10:05 | monday report"),
+            ("in 20 minutes 1:1 with Bo", "2026-11-24 10:20 | 1:1 with Bo"),
+            ("9点和小王开会", "2026-11-25 09:00 | 和小王开会"),
+            ("at 9 bread and butter", "2026-11-25 09:00 | bread and butter"),
+            ("明天9点整理房间", "2026-11-25 09:00 | 整理房间"),
+            ("明天9点整开会", "2026-11-25 09:00 | 开会"),
+            ("晚上6点点外卖", "2026-11-24 18:00 | 点外卖"),
+            ("9点钟点工来", "2026-11-25 09:00 | 钟点工来"),
+            ("9点钟开会", "2026-11-25 09:00 | 开会"),
+            ("9点半小时会议", "2026-11-25 09:00 | 半小时会议"),
+            ("9点半小组会", "2026-11-25 09:30 | 小组会"),
+            ("明天8点千万不要迟到", "2026-11-25 08:00 | 千万不要迟到"),
+            ("9点万一下雨带伞", "2026-11-25 09:00 | 万一下雨带伞"),
+            ("每天8点两百个俯卧撑", "0 8 * * * | 两百个俯卧撑"),
+            ("每天8点二十个俯卧撑", "0 8 * * * | 二十个俯卧撑"),
+            ("明天9点四六级考试", "2026-11-25 09:00 | 四六级考试"),
+            ("9点五一放假通知", "2026-11-25 09:00 | 五一放假通知"),
+            ("9点二十五开会", "2026-11-25 09:25 | 开会"),
+            ("9点零五开会", "2026-11-25 09:05 | 开会"),
+            ("at 8 tomorrow evening call mom", "2026-11-25 20:00 | call mom"),
+            ("at 9 tomorrow night call mom", "2026-11-25 21:00 | call mom"),
+            ("8am tomorrow evening class", "2026-11-25 08:00 | evening class"),
+            ("18:00 tomorrow night shift", "2026-11-25 18:00 | night shift"),
+            ("at 8 on friday in the evening dinner", "2026-11-27 20:00 | dinner"),
+            ("tomorrow morning at 9 call", "2026-11-25 09:00 | call"),
+            ("every morning at 8 pills", "0 8 * * * | pills"),
+            ("at 9 every night pills", "0 21 * * * | pills"),
+            ("every monday evening at 7 gym", "0 19 * * 1 | gym"),
+            ("at 10 at night sleep", "2026-11-24 22:00 | sleep"),
+            ("每天8点 2粒维生素", "0 8 * * * | 2粒维生素"),
+            ("每天8点 100个俯卧撑", "0 8 * * * | 100个俯卧撑"),
+            ("下午3点 3号会议室开会", "2026-11-24 15:00 | 3号会议室开会"),
+            ("every day 22:00 tomorrow's plan", "0 22 * * * | tomorrow's plan"),
+            ("每天22点明天的计划", "0 22 * * * | 明天的计划"),
+            ("at 9. Call Bo", "2026-11-25 09:00 | Call Bo"),
+            ("at 9: call Bo", "2026-11-25 09:00 | call Bo"),
+            ("at 5pm tomorrow: call mom", "2026-11-25 17:00 | call mom"),
+        ] {
+            assert_eq!(read(text).as_deref(), Some(wanted), "{text}");
+        }
+    }
+
+    #[test]
     fn a_date_is_read_with_and_without_an_offset() {
         let zone = TimeZone::named("Asia/Shanghai").unwrap();
         let read = |text| date(text, zone).map(Timestamp::rfc3339);
@@ -514,7 +609,11 @@ mod tests {
         let others = "|call Bo|9:00|in 20 minutes|9:5 x|25:00 x|in a while x|13pm x|明天|9apples|9 bottles|\
             晚上12点 x|明天晚上1点半 x|tomorrow 9 x|in an hour and a half x|in 2 hours and x|in 2 hours, and a half x|5分钟2小时后 x|\
             every 9am pills|at 9 every other day x|9am sun cream|5pm fri report|tomorrow 9:00 monday x|9:00 at 10 x|at 9 30 x|\
-            at 9.30.2026 x|9点今天的日报|明天9点3楼开会|下午3点2号会议室|9点10分钟会议";
+            at 9.30.2026 x|9点今天的日报|明天9点3楼开会|下午3点2号会议室|9点10分钟会议|\
+            两周后周一9点开会|3天后9点3楼开会|3天后的9点开会|in 2 days at 9 30 x|in 2 days at 9 at 10 x|in 20 minutes at 9 x|\
+            at 9 in 2 hours x|每天早上8点和晚上8点吃药|每天8点以及20点吃药|每天9点、12点、18点喝水|每周一9点和周五开会|9点 每周一、三 开会|\
+            每天9点每周五开会|明天9点周一|9:00 and 21:00 every day pills|at 9 and 10 pills|9am every monday and friday gym|\
+            at 9 and a half x|8:00/20:00 pills|9点 30开会|at 9. 30 x|9点 1月12日交租|9点20个人开会";
         for text in others.split('|') {
             assert_eq!(read(text), None, "{text}");
         }
