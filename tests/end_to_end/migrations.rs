@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
@@ -91,9 +92,8 @@ async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
     app.finish().await;
 }
 
-/// The reply goes on under the earlier name, in a run of its own.
-#[tokio::test]
-async fn a_question_does_not_wait_for_a_reply_that_was_approved_after_the_migration() {
+/// Returns a shop and a program in which a reply of the old chat was approved in the new one, and makes its call.
+async fn approved_after_the_migration() -> (McpServer, TestApp) {
     let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.handle(group(OLD, 11, "@annals_test_bot take your time").mention()).await;
@@ -102,6 +102,13 @@ async fn a_question_does_not_wait_for_a_reply_that_was_approved_after_the_migrat
     }
     app.receive(supergroup(NEW, 2, "/approve").at(30).command()).await;
     wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    (shop, app)
+}
+
+/// The reply goes on under the earlier name, in a run of its own.
+#[tokio::test]
+async fn a_question_does_not_wait_for_a_reply_that_was_approved_after_the_migration() {
+    let (shop, app) = approved_after_the_migration().await;
     app.receive(supergroup(NEW, 3, "@annals_test_bot are you there?").at(31).mention()).await;
     let is_answered = async || {
         app.telegram_api()
@@ -118,14 +125,7 @@ async fn a_question_does_not_wait_for_a_reply_that_was_approved_after_the_migrat
 
 #[tokio::test]
 async fn a_stop_after_the_migration_leaves_the_reply_under_the_earlier_name_to_its_run() {
-    let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
-    app.model().answer_tools(&[("shop_slow", json!({}))]);
-    app.handle(group(OLD, 11, "@annals_test_bot take your time").mention()).await;
-    for update in service_messages() {
-        app.receive(update).await;
-    }
-    app.receive(supergroup(NEW, 2, "/approve").at(30).command()).await;
-    wait_until("the call is under way", async || shop.carried_out().len() == 1).await;
+    let (shop, app) = approved_after_the_migration().await;
     app.receive(supergroup(NEW, 3, "/stop").at(31).command()).await;
     shop.release();
     app.idle().await;

@@ -276,7 +276,7 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
 }
 
-/// What is asked of it meanwhile fails, and the next message continues.
+/// Requests meanwhile fail, and the next message continues.
 #[test]
 fn a_terminal_outlives_the_program_that_serves() {
     let dir = tempfile::tempdir().unwrap();

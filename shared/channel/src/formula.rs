@@ -161,7 +161,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Whether a block can begin at `start`, after `line`: white space and marks of quotations and items.
+    /// Returns true if a block can begin at `start`, after `line`: white space and marks of quotations and items.
     fn opens_block(&self, line: &str, start: usize) -> bool {
         let text_of = |line: &str| line.trim_start_matches(|c| "0123456789-+*.) \t>".contains(c)).len();
         let above = self.text[..start].rsplit('\n').nth(1).unwrap_or_default();
@@ -173,7 +173,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Whether `formula`, which is not alone on its lines, is one, by its characters and by the text around it.
+/// Returns true if `formula`, which is not alone on its lines, is one, by its characters and by the text around it.
 fn is_formula(before: &str, opener: &str, formula: &str, after: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric();
     let (has_sign, is_in_word) = (formula.contains(SIGNS), before.ends_with(is_word));
@@ -193,7 +193,7 @@ fn is_formula(before: &str, opener: &str, formula: &str, after: &str) -> bool {
     }
 }
 
-/// Whether one of `ranges`, which are sorted, has a part in `range`.
+/// Returns true if one of `ranges`, which are sorted, has a part in `range`.
 fn overlaps(ranges: &[Range<usize>], range: Range<usize>) -> bool {
     let next = ranges.partition_point(|other| other.end <= range.start);
     ranges.get(next).is_some_and(|other| other.start < range.end)

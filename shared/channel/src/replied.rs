@@ -1,4 +1,4 @@
-//! What is kept of a replied-to message in the metadata of its reply: [`words`], [`shortened`].
+//! The words of a replied-to message that the metadata of its reply keeps: [`words`], [`shortened`].
 
 use annals_core::media;
 use annals_core::message::{Part, PartView};

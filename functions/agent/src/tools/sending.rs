@@ -87,8 +87,8 @@ impl<'a> Sending<'a> {
         })
     }
 
-    /// Returns the direct chat in which the person who asks has written last, but not this one. One in which they wrote to a
-    /// business last is none: the business reads what is sent there.
+    /// Returns the direct chat in which the person who asks has written last, but not this one, and not one in which they wrote
+    /// to a business last: the business reads what is sent there.
     async fn direct(&self) -> Result<Option<Desk>, IngressError> {
         let people = People::beside(self.ingress.history());
         let person = Person::of(&people, canonical(&self.asked.sender())).await?;
