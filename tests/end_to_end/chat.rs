@@ -339,6 +339,26 @@ async fn an_edit_is_answered_in_its_new_form_and_keeps_what_followed() {
     app.finish().await;
 }
 
+/// As after a reload: the history lists a form under an id of its own.
+#[tokio::test]
+async fn an_edit_of_a_listed_form_is_the_next_form_of_its_message() {
+    let app = TestApp::builder().model().start().await;
+    say(&app, &[user("m1", "Plant beans")]).await;
+    tell(&app, &edit("m1", &[user("m1", "Plant peas")])).await;
+    let told = tell(&app, &edit("m1@1", &[user("m1@1", "Plant corn")])).await;
+    assert_eq!(told, ("m1/reply".into(), "You said: Plant corn".into()));
+    assert_eq!(asked(&app), ["user: Plant corn"]);
+    app.idle().await;
+    let forms = ["m1@2 user revision: Plant corn", "m1/reply@2 assistant revision: You said: Plant corn"];
+    assert_eq!(app.lines(ROOM).await[4..], forms);
+    let corn =
+        [user("m1@1", "Plant corn"), assistant("m1/reply", "You said: Plant corn"), user("m2", "Go on")];
+    let stream = post(&app, &submit(&corn)).await;
+    assert_eq!(stream.past(), "same", "the window has the newest form under the id that it has edited");
+    stream.rest().await;
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn history_sent_by_a_client_is_compared_and_never_stored() {
     let app = TestApp::builder().model().start().await;

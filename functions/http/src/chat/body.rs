@@ -7,7 +7,7 @@
 //!
 //! `scope` is `user` for a room that is the direct chat of its user, under `DM_SCOPE=user`.
 //!
-//! `messageId` comes with an edit (the message's own id), with `regenerate-message` (the reply's or the message's id; by
+//! `messageId` comes with an edit (the id of the message or a form), with `regenerate-message` (the reply's or the message's id; by
 //! default the last), and after an approval (the reply's id). Instead of `messages`, an app may send the last alone as
 //! `message`. Source: `HttpChatTransport` and `AbstractChat` in `packages/ai/src/ui`.
 

@@ -43,11 +43,16 @@ impl<'a> RecordsById<'a> {
         Self(by_id)
     }
 
-    /// Returns the records that `id` names.
+    /// Returns the records that `id` names, and later forms of a form that it names: a message goes on under the id that the
+    /// client has for it.
     fn named(&self, id: &str) -> impl Iterator<Item = &'a Record> {
-        let own = id.rsplit_once('@').map_or("", |(own, _)| own);
+        let (own, form) = id.rsplit_once('@').unwrap_or_default();
+        let form: Option<u32> = form.parse().ok();
         let of = |id: &str| self.0.get(id).into_iter().flatten().copied();
-        of(id).chain(of(own)).filter(move |record| names(record, id))
+        let is_later = move |record: &&Record| {
+            form.is_some_and(|form| form < record.revision()) && record.message_id.as_str() == own
+        };
+        of(id).chain(of(own)).filter(move |record| names(record, id) || is_later(record))
     }
 }
 

@@ -182,7 +182,11 @@ impl Request<'_> {
     /// Appends a message: new, repeated or edited. `is_edit` is true if the client asks for a reply to the message as it is now,
     /// which may be what it was: the AI SDK then names it in `messageId`.
     async fn append(&self, user_id: &str, message: &UiMessage, is_edit: bool) -> Result<Submitted, Failure> {
-        let id = if message.id.is_empty() { self.http.new_message_id()? } else { message_id(&message.id)? };
+        let id = match message.id.as_str() {
+            "" => self.http.new_message_id()?,
+            id if is_edit => self.edited(id).await?,
+            id => message_id(id)?,
+        };
         let ingress = self.ingress();
         let ts = ingress.history().first_time(self.chat, &id, self.now).await?;
         let mut draft = Draft { ts, ..self.draft(user_id, id.clone(), message.parts.clone()) };
@@ -213,6 +217,17 @@ impl Request<'_> {
         }
         let submitted = Submitted::of(append(ingress, &draft, false).await?, draft);
         Ok(Submitted { may_be_stored: is_command || submitted.may_be_stored, ..submitted })
+    }
+
+    /// Returns the id of the message that the edit of `id` changes: a client that has loaded the history has a form's own id.
+    async fn edited(&self, id: &str) -> Result<MessageId, Failure> {
+        let named: Vec<MessageId> = named_by(id).filter_map(|id| MessageId::new(id).ok()).collect();
+        for named in named {
+            if self.ingress().history().time_of(self.chat, &named).await?.is_some() {
+                return Ok(named);
+            }
+        }
+        Ok(message_id(id)?)
     }
 
     /// Appends a stored message again, to get another reply. `named` is its id, or the id of its reply.
