@@ -144,7 +144,11 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     assert_ne!(second["approvalId"], reply["parts"][1]["approval"]["id"]);
     app.idle().await;
     let reply = app.history(ROOM).await.pop().unwrap();
-    post(&app, &submit(&[said, answered(&reply, true)])).await.rest().await;
+    let chunks = post(&app, &submit(&[said, answered(&reply, true)])).await.rest().await;
+    // It goes on under the id that the client has for it.
+    assert_ne!(reply["id"], "m1/reply");
+    assert_eq!(chunks[0]["messageId"], reply["id"]);
+    assert_eq!(kinds(&chunks).last(), Some(&"finish"), "{chunks:?}");
     app.idle().await;
     assert_eq!(shop.carried_out().len(), 1);
     let ids = app.ids(ROOM).await;

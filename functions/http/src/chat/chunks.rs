@@ -37,6 +37,7 @@ pub(crate) fn event(chunk: &Value) -> String {
 /// Encoder of one reply for one client.
 #[derive(Debug)]
 pub(crate) struct ChunkEncoder {
+    /// Id of the reply: the client's own, which may be that of a form, if it has a part of the reply.
     message_id: String,
     /// Parts that the client has.
     sent: Vec<SentPart>,
@@ -142,7 +143,7 @@ impl ChunkEncoder {
     /// Begins the reply `message_id`, or begins it again if another run makes it.
     pub(crate) fn begin(&mut self, message_id: &str) {
         self.blank = <[String; 2]>::default();
-        if !self.has_started {
+        if !self.has_started && self.had == 0 {
             message_id.clone_into(&mut self.message_id);
         }
         self.is_stale |= self.sent.len() > self.had;
@@ -185,11 +186,12 @@ impl ChunkEncoder {
     /// stream with an error.
     fn advance_to(&mut self, record: &Record) -> Option<UiMessage> {
         let listed = (self.list)(record);
-        if !self.has_started {
+        if !self.has_started && self.had == 0 {
             // A notice takes the reply's place under an id of its own.
             record.message_id.as_str().clone_into(&mut self.message_id);
         }
-        if self.message_id != record.message_id.as_str() || !self.advance(&listed.parts) {
+        let is_other = self.had == 0 && self.message_id != record.message_id.as_str();
+        if is_other || !self.advance(&listed.parts) {
             let is_notice = record.kind() == Kind::Notice;
             let text = if is_notice { listed.plain_text() } else { self.texts.answered_anew().to_owned() };
             let cause = listed.metadata.cause().map(|cause| format!(" ({cause})")).unwrap_or_default();

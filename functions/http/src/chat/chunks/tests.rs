@@ -102,10 +102,14 @@ fn a_resumed_reply_sends_the_results_of_its_calls() {
     encoder.finish(&record(Kind::Normal, end));
     let rest = "start-step, text-start, text-delta Done., text-end, finish-step, finish stop";
     assert_eq!(sent(&mut encoder), format!("start m1/reply, tool-output-available c1 ok, {rest}"));
-    let mut denied = ChunkEncoder::new("m1/reply", &asked);
+    // A client that has loaded the history has it as a form, and would show a reply of another id beside it.
+    let mut denied = ChunkEncoder::new("m1/reply@1", &asked);
+    denied.begin("m1/reply");
     let end = json!([start, call("output-denied", json!({})), start, text("No.")]);
     denied.finish(&record(Kind::Normal, end));
-    assert!(sent(&mut denied).starts_with("start m1/reply, tool-output-denied c1, "));
+    let denied = sent(&mut denied);
+    assert!(denied.starts_with("start m1/reply@1, tool-output-denied c1, "), "{denied}");
+    assert!(denied.ends_with(", finish stop"), "{denied}");
 }
 
 #[test]
