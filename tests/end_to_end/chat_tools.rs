@@ -157,6 +157,28 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     app.finish().await;
 }
 
+/// As after a reload: the history lists the reply in the form that asks.
+#[tokio::test]
+async fn a_second_request_of_a_reply_is_answered_in_the_form_that_asks() {
+    let (shop, app) = start_with_shop(&asks()).await;
+    let refund = |order: &str| app.model().answer_tools(&[("shop_refund", json!({"order": order}))]);
+    refund("A1");
+    let said = user("m1", "Pay both back.");
+    post(&app, &submit(from_ref(&said))).await.rest().await;
+    app.idle().await;
+    let first = app.history(ROOM).await.pop().unwrap();
+    refund("A2");
+    post(&app, &submit(&[said.clone(), answered(&first, true)])).await.rest().await;
+    app.idle().await;
+    let second = app.history(ROOM).await.pop().unwrap();
+    assert_ne!(second["id"], first["id"]);
+    let chunks = post(&app, &submit(&[said, answered(&second, true)])).await.rest().await;
+    assert_eq!(chunks[0]["messageId"], second["id"]);
+    app.idle().await;
+    assert_eq!(shop.carried_out().len(), 2);
+    app.finish().await;
+}
+
 /// The call is under way when the client comes back: the whole reply is replayed.
 #[tokio::test]
 async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {

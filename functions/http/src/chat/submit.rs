@@ -257,8 +257,10 @@ impl Request<'_> {
     /// Records the client's answers to the requests of the reply `last`. Returns the key of that reply.
     async fn answer_approvals(&self, user_id: &str, last: &UiMessage) -> Result<SortKey, Failure> {
         let by = self.draft(user_id, self.http.new_message_id()?, Vec::new());
-        let is_it = |record: &&Record| record.key.is_reply() && names(record, &last.id);
-        let reply = self.read.records.iter().rfind(is_it).ok_or_else(unknown_message)?.key.clone();
+        let is_form = |key: &SortKey| key.is_reply() || (key.is_later_form() && key.belongs_to_reply());
+        let is_it = |record: &&Record| is_form(&record.key) && names(record, &last.id);
+        let form = self.read.records.iter().rfind(is_it).ok_or_else(unknown_message)?;
+        let reply = form.key.base().reply();
         let verdicts: Vec<Verdict> = last.parts.iter().filter_map(verdict).collect();
         let calls = |parts: &[Part]| parts.iter().filter_map(call_id).collect::<HashSet<String>>();
         let last_step = last.parts.rsplit(|part| matches!(part.view(), PartView::StepStart)).next();
