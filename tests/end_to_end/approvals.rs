@@ -10,7 +10,7 @@ use annals_test_support::telegram_api::Sent;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, a_while, text_of, wait_until};
+use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
 use crate::lines::business;
 use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
@@ -193,6 +193,21 @@ async fn a_call_that_a_crash_cut_off_is_not_made_again() {
     let told = texts_of(&app.last_request(), "tool").concat();
     assert!(told.contains("the outcome of this call is not known"), "{told}");
     app.export(CHAT, "cut-off").await;
+    app.finish().await;
+}
+
+/// An open request is returned at once. A caller who repeats the message later gets the result of its call.
+#[tokio::test]
+async fn a_repeat_over_http_gets_the_newest_form_of_the_reply() {
+    let (_shop, app) = start_with_shop(&marked()).await;
+    app.model().answer_tools(&[refund("A1")]);
+    let said = json!({"userId": "ada", "messageId": "m1", "text": "Pay A1 back."});
+    let state = async || app.ask("c", APP_KEY, &said).await.body["reply"]["parts"][0]["state"].take();
+    for _ in 0..2 {
+        assert_eq!(state().await, "approval-requested");
+    }
+    app.say("c", &json!({"userId": "ada", "text": "/approve"})).await;
+    assert_eq!(state().await, "output-available");
     app.finish().await;
 }
 

@@ -321,7 +321,7 @@ impl Http {
         let until = self.clock.now().plus(wait);
         let mut pause = FIRST_PAUSE;
         loop {
-            match self.ingress.history().reply_to(chat, base).await {
+            match self.ingress.history().newest_reply_to(chat, base).await {
                 Ok(Some(reply)) => return Some(caller.listed(&reply)),
                 Ok(None) => {}
                 Err(error) => {

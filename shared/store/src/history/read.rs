@@ -186,6 +186,20 @@ impl History {
         Ok(self.answer_to(chat, base).await?.1)
     }
 
+    /// Like [`History::reply_to`], but returns the newest form of a reply that requested approvals.
+    pub async fn newest_reply_to(
+        &self,
+        chat: &ChatKey,
+        base: &SortKey,
+    ) -> Result<Option<Record>, HistoryError> {
+        let Some(reply) = self.reply_to(chat, base).await? else { return Ok(None) };
+        if approval::requests(&reply.message).is_empty() {
+            return Ok(Some(reply));
+        }
+        let forms = self.message_anywhere(chat, &reply.key).await?;
+        Ok(Some(approval::newest_form(&forms, &reply.key).cloned().unwrap_or(reply)))
+    }
+
     /// Reads the answer as [`History::reply_to`] does, and returns whether the message itself is stored.
     ///
     /// Reads from the message on in small pages until it finds the reply, so the cost does not grow with the number of
