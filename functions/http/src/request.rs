@@ -168,6 +168,7 @@ impl<T: JsonBody> FromRequest<Arc<Http>> for Body<T> {
     }
 }
 
+/// Parses a body.
 pub(crate) fn parse<T: JsonBody>(body: &[u8]) -> Result<T, Problem> {
     // serde would take a list for an object, with the fields in order.
     if body.trim_ascii_start().starts_with(b"[") {

@@ -91,7 +91,10 @@ pub(crate) struct Submission {
 
 impl Submission {
     pub(crate) fn parse(body: &[u8]) -> Result<Self, Problem> {
-        let ChatRequest { id, messages, message, trigger, message_id, user_id, scope } = parse(body)?;
+        // A text that its client cut inside an emoji ends in half of a surrogate pair. The client keeps it, and would be refused for ever.
+        let parsed =
+            parse(body).or_else(|problem| without_halves(body).map_or(Err(problem), |body| parse(&body)));
+        let ChatRequest { id, messages, message, trigger, message_id, user_id, scope } = parsed?;
         let scope = scope.unwrap_or_default();
         let id = id.ok_or_else(|| bad_chat(NO_ID))?;
         let regenerates = match trigger.as_deref() {
@@ -143,11 +146,42 @@ pub(super) fn bad_chat(detail: &str) -> Problem {
     Problem::bad_request("bad-chat", "The chat request is invalid", detail)
 }
 
+/// Returns `json` with U+FFFD in place of each escape of half of a surrogate pair; `None` if it has none.
+fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix(br"\u")?;
+        u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+    };
+    let (mut whole, mut at) = (json.to_vec(), 0);
+    while let Some(plain) = json.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\')) {
+        at += plain;
+        at += match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => {
+                whole[at..at + 6].copy_from_slice(br"\ufffd");
+                6
+            }
+            // An escaped backslash begins no escape.
+            _ => 2,
+        };
+    }
+    (whole != json).then_some(whole)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn reads_a_text_that_was_cut_inside_an_emoji() {
+        let said = json!({"id": "m", "role": "user", "parts": [{"type": "text", "text": "TEXT"}]});
+        let body = json!({"id": "r", "messages": [said]}).to_string();
+        let body = body.replace("TEXT", r"\ud83e\uded8 \\ud83e \ud83e \uded8 \ud83e");
+        let read = Submission::parse(body.as_bytes()).unwrap();
+        assert_eq!(read.last.plain_text(), "\u{1fad8} \\ud83e \u{fffd} \u{fffd} \u{fffd}");
+    }
 
     #[test]
     fn refuses_invalid_requests_without_quoting_messages() {
