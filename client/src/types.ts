@@ -1,6 +1,6 @@
 // Types of a call, derived from those of the API.
 import type { Message } from './message.js';
-import type { paths } from './schema.js';
+import type { components, paths } from './schema.js';
 
 /** HTTP methods of the API. */
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
@@ -30,6 +30,7 @@ export type PagesPath = { [P in PathOf<'get'>]: Result<P, 'get'> extends { befor
 export type Exported =
   | { type: 'person'; [key: string]: unknown }
   | { type: 'memory'; id: string; markdown: string }
+  | { type: 'schedule'; chatKey: string; schedule: components['schemas']['Schedule'] }
   | { type: 'message'; message: Message };
 /** One line of a path. */
 export type Line<P extends LinesPath> = P extends '/v1/people/{id}/export' ? Exported : Message;

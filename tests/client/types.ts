@@ -1,6 +1,6 @@
 // Calls that must, and must not, compile. Nothing here runs.
 import type { UIMessage } from 'ai';
-import type { AnnalsClient, Message } from '@annals/client';
+import type { AnnalsClient, Exported, Message } from '@annals/client';
 
 declare const annals: AnnalsClient;
 declare const message: Message;
@@ -12,6 +12,7 @@ export const listed: Promise<UIMessage[]> = annals.get('/v1/chats/{chatId}/messa
 export const hits: Promise<number[]> = annals.get('/v1/chats/{chatId}/search', { path, query: { q: 'a' } }).then(({ hits }) => hits.map(hit => hit.score));
 export const gone: Promise<undefined> = annals.delete('/v1/memory/{id}', { path: { id: 'a' } });
 export const reset = annals.post('/v1/chats/{chatId}/reset', { path });
+export const due = (line: Exported): number | undefined => (line.type === 'schedule' ? line.schedule.nextAt : undefined);
 export const admin: Promise<boolean> = annals.get('/v1/key').then(key => key.admin);
 
 // @ts-expect-error A result of another type.

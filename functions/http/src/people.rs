@@ -178,7 +178,8 @@ pub(crate) async fn link(
 }
 
 /// `GET /v1/people/{id}/export`: streams everything of the person, one JSON object a line: `{"type": "person", …}`, then
-/// `{"type": "memory", …}` for each entry, then `{"type": "message", "message": …}`. Readers skip empty lines.
+/// `{"type": "memory", …}` for each entry, then of each chat `{"type": "schedule", "chatKey": …, "schedule": …}` and
+/// `{"type": "message", "message": …}`. Readers skip empty lines.
 #[utoipa::path(get, path = "/v1/people/{id}/export", operation_id = "exportPerson", tag = "people",
     params(PersonPath),
     responses((status = 200, description = "Everything of the person, one JSON object a line", body = String,
