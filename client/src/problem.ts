@@ -3,8 +3,11 @@ import type { operations } from './schema.js';
 type Bodies<O> = O extends { responses: infer R } ? R[keyof R] : never;
 type Problem = Extract<Bodies<operations[keyof operations]>, { content: { 'application/problem+json': unknown } }>;
 
+/** Types of problems that belong to no route: `broken-off` is the last line of a body whose rest could not be read. */
+type OfNoRoute = `urn:annals:problem:${'broken-off' | 'method-not-allowed' | 'not-found' | 'not-local'}`;
+
 /** Types of the API's problems. `about:blank` is an error of something between client and server, such as a proxy. */
-export type ProblemType = NonNullable<Problem['content']['application/problem+json']['type']> | 'about:blank';
+export type ProblemType = NonNullable<Problem['content']['application/problem+json']['type']> | OfNoRoute | 'about:blank';
 
 /** An error of a call: a problem (RFC 9457). */
 export class ProblemError extends Error {

@@ -1,6 +1,6 @@
 // Calls that must, and must not, compile. Nothing here runs.
 import type { UIMessage } from 'ai';
-import type { AnnalsClient, Exported, Message } from '@annals/client';
+import type { AnnalsClient, Exported, Message, ProblemType } from '@annals/client';
 
 declare const annals: AnnalsClient;
 declare const message: Message;
@@ -13,6 +13,7 @@ export const hits: Promise<number[]> = annals.get('/v1/chats/{chatId}/search', {
 export const gone: Promise<undefined> = annals.delete('/v1/memory/{id}', { path: { id: 'a' } });
 export const reset = annals.post('/v1/chats/{chatId}/reset', { path });
 export const due = (line: Exported): number | undefined => (line.type === 'schedule' ? line.schedule.nextAt : undefined);
+export const ofNoRoute: ProblemType[] = ['urn:annals:problem:broken-off', 'urn:annals:problem:not-found', 'urn:annals:problem:method-not-allowed', 'urn:annals:problem:not-local'];
 export const admin: Promise<boolean> = annals.get('/v1/key').then(key => key.admin);
 
 // @ts-expect-error A result of another type.
