@@ -51,15 +51,16 @@ export class AnnalsClient {
     return this.#json('delete', path, options);
   }
 
-  /** Yields the pages of a list, following `before` from the newest page to the oldest. */
+  /** Yields the pages of a list, following `before` from the newest page to the oldest; with `after` in the query, the pages from there to the newest. */
   async *pages<P extends PagesPath>(path: P, ...[options]: Rest<P, 'get'>): AsyncGenerator<Result<P, 'get'>, void> {
     let call: Call = { ...options };
+    const cursor = call.query?.after == null ? 'before' : 'after';
     for (;;) {
       const page = await this.#json<Result<P, 'get'>>('get', path, call);
       yield page;
-      const { before } = page as { before: string | null };
-      if (before === null) return;
-      call = { ...call, query: { ...call.query, before } };
+      const next = (page as { before: string | null; after?: string | null })[cursor];
+      if (next == null) return;
+      call = { ...call, query: { ...call.query, [cursor]: next } };
     }
   }
 

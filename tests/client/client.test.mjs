@@ -50,6 +50,9 @@ test('pages and lines give every message once, whatever is in ids and texts', as
   const listed = await all(annals.lines('/v1/chats/{chatId}/messages', { path }));
   assert.equal(pages.length, 4);
   assert.deepEqual(paged, listed);
+  const [oldest] = pages;
+  const onward = await all(annals.pages('/v1/chats/{chatId}/messages', { path, query: { limit: 3, after: oldest.after } }));
+  assert.deepEqual([oldest, ...onward].flatMap(page => page.messages), listed);
   assert.deepEqual(listed.filter(message => message.role === 'user').map(message => message.parts[0].text), texts);
 
   for await (const message of annals.lines('/v1/chats/{chatId}/messages', { path })) {
