@@ -76,7 +76,12 @@ export class AnnalsClient {
   }
 
   async #send(method: Method, path: string, call: Call = {}, accept: string): Promise<Response> {
-    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(call.path?.[name])));
+    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => {
+      const value = String(call.path?.[name]);
+      // `fetch` would resolve it as a step of the path, also percent-encoded, and call another route.
+      if (value === '.' || value === '..') throw new TypeError(`${name} cannot be "${value}" in a URL`);
+      return encodeURIComponent(value);
+    });
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(call.query ?? {})) if (value != null) query.set(name, String(value));
     const headers: Record<string, string> = { authorization: `Bearer ${this.#key}`, accept };

@@ -93,6 +93,10 @@ test('an error is a problem, of the API or of a proxy', async () => {
   await assert.rejects(annals.get('/v1/key', { signal: AbortSignal.abort() }), { name: 'AbortError' });
 });
 
+test('an id that a URL cannot have reaches no other route', async () => {
+  for (const chatId of ['.', '..']) await assert.rejects(annals.delete('/v1/chats/{chatId}', { path: { chatId } }), { name: 'TypeError', message: `chatId cannot be "${chatId}" in a URL` });
+});
+
 test('lines that break off end in a problem', async () => {
   const broken = '{"id":"m0"}\n{"type":"urn:annals:problem:broken-off","title":"The answer breaks off here","status":500,"detail":"again"}\n';
   const half = new AnnalsClient({ baseUrl: 'http://half', apiKey: 'a', fetch: async () => new Response(broken) });
