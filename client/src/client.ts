@@ -84,11 +84,12 @@ export class AnnalsClient {
     });
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(call.query ?? {})) if (value != null) query.set(name, String(value));
+    const search = String(query);
     const headers: Record<string, string> = { authorization: `Bearer ${this.#key}`, accept };
     if (call.body !== undefined) headers['content-type'] = 'application/json';
     // Read as a variable, since browsers refuse a `fetch` that is called as a method of something else.
     const send = this.#fetch;
-    const response = await send(`${this.#base}${filled}${query.size > 0 ? `?${query}` : ''}`, {
+    const response = await send(`${this.#base}${filled}${search && `?${search}`}`, {
       method: method.toUpperCase(),
       headers,
       ...(call.body === undefined ? {} : { body: JSON.stringify(call.body) }),

@@ -97,6 +97,21 @@ test('an id that a URL cannot have reaches no other route', async () => {
   for (const chatId of ['.', '..']) await assert.rejects(annals.delete('/v1/chats/{chatId}', { path: { chatId } }), { name: 'TypeError', message: `chatId cannot be "${chatId}" in a URL` });
 });
 
+test('a query is sent also by a runtime that does not know its size', async () => {
+  const size = Object.getOwnPropertyDescriptor(URLSearchParams.prototype, 'size');
+  delete URLSearchParams.prototype.size;
+  try {
+    const called = [];
+    const fetch = async url => (called.push(url), Response.json({}));
+    const old = new AnnalsClient({ baseUrl: 'http://old', apiKey: 'a', fetch });
+    await old.get('/v1/chats', { query: { q: 'a b' } });
+    await old.get('/v1/chats');
+    assert.deepEqual(called, ['http://old/v1/chats?q=a+b', 'http://old/v1/chats']);
+  } finally {
+    Object.defineProperty(URLSearchParams.prototype, 'size', size);
+  }
+});
+
 test('lines that break off end in a problem', async () => {
   const broken = '{"id":"m0"}\n{"type":"urn:annals:problem:broken-off","title":"The answer breaks off here","status":500,"detail":"again"}\n';
   const half = new AnnalsClient({ baseUrl: 'http://half', apiKey: 'a', fetch: async () => new Response(broken) });
