@@ -229,6 +229,14 @@ impl ChunkEncoder {
 
     /// Brings the part at `at` to `part`. Returns false if its chunks do not match.
     fn reconcile(&mut self, at: usize, part: &Part) -> bool {
+        // The reasoning of a step comes first in the reply, but may have been sent after its text.
+        let is_after_text = matches!(
+            self.sent[at..],
+            [SentPart::Text { is_reasoning: false, .. }, SentPart::Text { is_reasoning: true, .. }, ..]
+        );
+        if is_after_text && matches!(part.view(), PartView::Reasoning(_)) {
+            self.sent.swap(at, at + 1);
+        }
         let sent = self.sent[at].clone();
         match (sent, SentPart::of(part)) {
             (

@@ -63,6 +63,20 @@ fn only_the_rest_of_a_streamed_reply_follows_when_it_is_stored() {
     assert_eq!(sent(&mut encoder), "text-delta lo, reasoning-end, text-end, finish-step, finish stop");
 }
 
+/// The reply has the reasoning of a step first, however the model sent them.
+#[test]
+fn reasoning_may_follow_the_text_of_its_step() {
+    let mut encoder = ChunkEncoder::new("m1/reply", &[]);
+    encoder.delta(false, "Hel");
+    encoder.delta(true, "hm");
+    encoder.delta(false, "l");
+    sent(&mut encoder);
+    let stored = json!([{"type": "step-start"}, {"type": "reasoning", "text": "hm, so"}, text("Hello")]);
+    encoder.finish(&record(Kind::Normal, stored));
+    let rest = "reasoning-delta , so, text-delta o, reasoning-end, text-end, finish-step, finish stop";
+    assert_eq!(sent(&mut encoder), rest);
+}
+
 #[test]
 fn a_reply_of_another_process_is_sent_whole() {
     let stored = json!([
