@@ -86,6 +86,20 @@ async fn a_turn_tells_its_time_in_the_queue_its_request_and_each_piece() {
     app.finish().await;
 }
 
+/// Any text may be an id, also one like that of a form.
+#[tokio::test]
+async fn a_turn_is_found_by_any_id_and_its_time() {
+    let app = TestApp::start().await;
+    app.say("c", &json!({"userId": "ada", "messageId": "x@7", "text": "hello"})).await;
+    let chat = "http:chat:app:c";
+    let ts = app.records(chat).await[0].ts.as_millis();
+    for id in ["x@7", "x@7%2Freply"] {
+        let found = app.get(&chat_path(chat, &format!("turns/{id}?ts={ts}"))).await;
+        assert_eq!(found["id"], "x@7/reply");
+    }
+    app.finish().await;
+}
+
 #[tokio::test]
 async fn a_turn_tells_its_failed_requests_its_pauses_its_fallback_and_its_calls() {
     let (app, spare) = with_fallback().await;

@@ -47,6 +47,7 @@ use tokio::task::JoinHandle;
 use utoipa::{IntoParams, ToSchema};
 
 pub(crate) use self::past::names;
+pub(crate) use self::submit::named_by;
 
 use crate::auth::Caller;
 use crate::failure::Failure;

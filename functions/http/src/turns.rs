@@ -19,7 +19,7 @@ use axum::extract::{Path, State};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::chat::names;
+use crate::chat::{named_by, names};
 use crate::failure::Failure;
 use crate::request::{ChatPath, InChat, Query, QueryParameters, invalid_ts};
 use crate::schema;
@@ -163,13 +163,13 @@ async fn find(
         }
         return Ok(None);
     };
-    let own = id.rsplit_once('@').filter(|(_, n)| n.parse::<u32>().is_ok()).map_or(id, |(own, _)| own);
-    let own = own.strip_suffix("/reply").or_else(|| own.strip_suffix("/notice")).unwrap_or(own);
-    let Ok(id) = MessageId::new(own.to_owned()) else { return Ok(None) };
-    let base = SortKey::message(ts, &id);
+    let bases = named_by(id).filter_map(|id| Some(SortKey::message(ts, &MessageId::new(id).ok()?)));
+    let bases: Vec<SortKey> = bases.collect();
     for name in history.all_names(chat).await? {
-        if let Some(reply) = history.reply_to(&name, &base).await? {
-            return Ok(Some(reply));
+        for base in &bases {
+            if let Some(reply) = history.reply_to(&name, base).await? {
+                return Ok(Some(reply));
+            }
         }
     }
     Ok(None)

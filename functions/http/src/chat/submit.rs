@@ -378,7 +378,7 @@ fn message_id(id: &str) -> Result<MessageId, Problem> {
 
 /// Returns the ids of messages that `id` may mean, in this order: the id itself, since a caller may choose any; the id
 /// of the message that `id` is a form of; and the id that the reply or notice `id` answers, as streamed or as listed.
-fn named_by(id: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn named_by(id: &str) -> impl Iterator<Item = &str> {
     let form = id.rsplit_once('@').filter(|(_, number)| number.bytes().all(|b| b.is_ascii_digit()));
     let own = form.map_or(id, |(own, _)| own);
     let answered = own.strip_suffix("/reply").or_else(|| own.strip_suffix("/notice"));
