@@ -6,7 +6,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
 use annals_local::stores::TABLE;
 use aws_sdk_dynamodb::types::AttributeValue;
-use reqwest::StatusCode;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp};
@@ -127,6 +127,18 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
     let forgotten = app.forget("c", APP_KEY).await;
     assert_eq!(forgotten.body["removed"]["records"], 2, "a run does not hold it up: {forgotten:?}");
     assert_eq!(app.history("http:chat:app:c").await, [Value::Null; 0]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_whose_head_cannot_be_read_is_not_forgotten() {
+    let app = TestApp::start().await;
+    app.say("c", &json!({"userId": "ada", "messageId": "m1", "text": "hello"})).await;
+    let head = app.stores().dynamodb.update_item().table_name(TABLE);
+    let head = head.key("pk", AttributeValue::S("http:chat:app:c".into()));
+    let head = head.key("sk", AttributeValue::S("!head".into())).update_expression("SET turn = :damaged");
+    head.expression_attribute_values(":damaged", AttributeValue::N("7".into())).send().await.unwrap();
+    app.call(Method::DELETE, "/v1/chats/c", APP_KEY).await.assert_problem(503, "not-forgotten");
     app.finish().await;
 }
 

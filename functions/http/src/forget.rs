@@ -39,7 +39,10 @@ pub(crate) async fn delete(
     let ends = http.clock.now().plus(PATIENCE);
     // Read first: the links between the names are deleted with the chat.
     let names = match &http.after_forgetting {
-        Some(_) => http.ingress.history().all_names(&chat).await?,
+        Some(_) => {
+            let names = http.ingress.history().all_names(&chat).await;
+            names.map_err(|error| unfinished(ForgetError::History(error)))?
+        }
         None => Vec::new(),
     };
     loop {

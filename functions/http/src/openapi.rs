@@ -101,7 +101,7 @@ getSegment: 404 no-such-segment, 503 unreadable
 getTurn: 400 bad-query, 404 no-such-turn, 503 unreadable
 listStrangers: 403 forbidden, 503 unavailable
 getPerson: 400 bad-user, 403 forbidden, 503 unavailable unreadable
-linkPerson: 400 bad-user bad-links, 403 forbidden, 409 links-off, 503 unavailable
+linkPerson: 400 bad-user bad-links, 403 forbidden, 409 links-off, 503 unavailable unreadable
 exportPerson: 400 bad-user, 403 forbidden, 503 unavailable
 erasePerson: 400 bad-user, 403 forbidden, 409 busy, 503 not-forgotten unavailable
 listMemory: 400 bad-cursor, 403 forbidden, 503 unavailable
