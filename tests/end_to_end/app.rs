@@ -179,11 +179,8 @@ impl Builder {
         if let Some(model) = &model {
             set("MODEL", name);
             set("MODEL_API_KEY", model_api::API_KEY);
-            let base = match name.split_once(':') {
-                Some(("anthropic", _)) => model.anthropic_url(),
-                Some(("bedrock", _)) => model.bedrock_url(),
-                _ => model.base_url(),
-            };
+            let (provider, _) = name.split_once(':').unwrap();
+            let base = model.url_of(provider);
             set("MODEL_BASE_URL", &through(&mut proxies, dice.as_ref(), Service::Model, &base).await);
         }
         let mut app = TestApp {

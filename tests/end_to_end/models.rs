@@ -87,7 +87,7 @@ pub(crate) async fn with_fallback() -> (TestApp, ModelApi) {
     let spare = ModelApi::start().await;
     let app = TestApp::builder()
         .set("MODEL_FALLBACK", "anthropic:spare")
-        .set("MODEL_FALLBACK_BASE_URL", &spare.anthropic_url())
+        .set("MODEL_FALLBACK_BASE_URL", &spare.url_of("anthropic"))
         .set("MODEL_FALLBACK_API_KEY", API_KEY)
         .set("KEEP_RECENT", "2");
     (app.telegram().model().start().await, spare)

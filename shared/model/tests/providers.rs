@@ -63,13 +63,14 @@ fn aws(secret: &str) -> SdkConfig {
 }
 
 fn settings(api: &ModelApi, provider: Provider) -> ModelSettings {
-    let (choice, base_url) = match provider {
-        OpenAi => ("openai:gpt-4.1".to_owned(), api.base_url()),
-        Anthropic => ("anthropic:claude-sonnet-4-5".to_owned(), api.anthropic_url()),
-        Bedrock => (format!("bedrock:{CLAUDE}"), api.bedrock_url()),
+    let choice = match provider {
+        OpenAi => "openai:gpt-4.1".to_owned(),
+        Anthropic => "anthropic:claude-sonnet-4-5".to_owned(),
+        Bedrock => format!("bedrock:{CLAUDE}"),
     };
-    let mut settings =
-        ModelSettings { base_url: Some(base_url), ..ModelSettings::new(choice.parse().unwrap()) };
+    let (name, _) = choice.split_once(':').unwrap();
+    let base_url = Some(api.url_of(name));
+    let mut settings = ModelSettings { base_url, ..ModelSettings::new(choice.parse().unwrap()) };
     if provider != Bedrock {
         settings.api_key = Some(API_KEY.into());
     }

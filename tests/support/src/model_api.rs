@@ -73,19 +73,24 @@ impl ModelApi {
         Self { server: Server::start(port, serve::router(shared.clone())).await, shared }
     }
 
-    /// Returns the value for `MODEL_BASE_URL`; ends in `/v1`.
+    /// Returns the value of `MODEL_BASE_URL` for `openai:<model>`; ends in `/v1`.
     pub fn base_url(&self) -> String {
-        format!("{}/v1", self.server.url)
+        self.url_of("openai")
     }
 
-    /// Returns the base URL for `anthropic:<model>`.
-    pub fn anthropic_url(&self) -> String {
-        format!("{}/anthropic/v1", self.server.url)
-    }
-
-    /// Returns the base URL for `bedrock:<model>`.
-    pub fn bedrock_url(&self) -> String {
-        format!("{}/bedrock", self.server.url)
+    /// Returns the value of `MODEL_BASE_URL` for `<provider>:<model>`.
+    ///
+    /// # Panics
+    ///
+    /// If the provider has no emulator.
+    pub fn url_of(&self, provider: &str) -> String {
+        let path = match provider {
+            "openai" => "/v1",
+            "anthropic" => "/anthropic/v1",
+            "bedrock" => "/bedrock",
+            _ => panic!("{provider} has no emulator"),
+        };
+        format!("{}{path}", self.server.url)
     }
 
     /// Never streams an answer, like servers that cannot stream.

@@ -89,7 +89,7 @@ async fn the_anthropic_emulator_refuses_what_the_real_one_refuses() {
             {"role": "user", "content": result},
         ],
     });
-    let ask = async |body: &Value| post(format!("{}/messages", api.anthropic_url()), body).await;
+    let ask = async |body: &Value| post(format!("{}/messages", api.url_of("anthropic")), body).await;
     assert_eq!(ask(&good).await, 200);
     let marks: Vec<Value> = (0..5)
         .map(|n| json!({"type": "text", "text": format!("{n}"), "cache_control": {"type": "ephemeral"}}))
@@ -136,7 +136,7 @@ async fn the_bedrock_emulator_refuses_what_the_real_one_refuses() {
         ],
     });
     let ask = async |model: &str, body: &Value| {
-        post(format!("{}/model/{model}/converse", api.bedrock_url()), body).await
+        post(format!("{}/model/{model}/converse", api.url_of("bedrock")), body).await
     };
     assert_eq!(ask("meta.llama", &good).await, 200);
     let bad = [
@@ -160,6 +160,6 @@ async fn the_bedrock_emulator_refuses_what_the_real_one_refuses() {
     let marked = with(&good, "/system", json!([{"text": "Be kind."}, {"cachePoint": {"type": "default"}}]));
     assert_eq!(ask("meta.llama", &marked).await, 403);
     assert_eq!(ask("anthropic.claude-x", &marked).await, 200);
-    let request = client().post(format!("{}/model/m/converse", api.bedrock_url()));
+    let request = client().post(format!("{}/model/m/converse", api.url_of("bedrock")));
     assert_eq!(request.json(&good).send().await.unwrap().status().as_u16(), 403, "nobody has signed it");
 }
