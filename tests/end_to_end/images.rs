@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, text_of};
+use crate::app::{APP_KEY, OPS_KEY, PROVIDERS, TestApp, chat_path, text_of};
 use crate::faults::{Faults, Plan};
 use crate::updates::{Update, group, private};
 use crate::world::{LEASE, World, at_each_request};
@@ -62,12 +62,9 @@ async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
 /// Of each provider; the second turn shows the same again at the same place, from what is kept.
 #[tokio::test]
 async fn a_photo_reaches_the_model_and_is_fetched_once() {
-    for model in ["openai:test", "anthropic:test", "bedrock:anthropic.claude-test"] {
-        let mut builder = TestApp::builder().telegram().model_of(model);
-        if model.starts_with("bedrock") {
-            builder = builder.set("MODEL_PROMPT_CACHE", "true");
-        }
-        let mut app = builder.start().await;
+    for model in PROVIDERS {
+        let builder = TestApp::builder().telegram().model_of(model);
+        let mut app = builder.set("MODEL_PROMPT_CACHE", "true").start().await;
         say(&app, photo(1, "large").with("caption", json!("What is this?"))).await;
         let request = app.last_request();
         assert_eq!(images_of(&request), [picture("large")], "{model}");
@@ -219,7 +216,7 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
 
 #[tokio::test]
 async fn a_model_without_images_answers_and_both_sides_are_informed() {
-    for model in ["openai:test", "anthropic:test", "bedrock:test"] {
+    for model in PROVIDERS {
         let app = TestApp::builder().telegram().model_of(model).start().await;
         app.model().blind();
         say(&app, photo(1, "a").with("caption", json!("What is this?"))).await;

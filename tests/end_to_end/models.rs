@@ -3,18 +3,17 @@
 
 use annals_core::language::Language;
 use annals_core::record::Record;
+use annals_model::ModelChoice;
 use annals_test_support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::TestApp;
+use crate::app::{PROVIDERS, TestApp};
 use crate::memory::{remember, user};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
 const TOOL: &str = "chat_history_search";
-const CLAUDE: &str = "bedrock:eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
-const PROVIDERS: [&str; 3] = ["openai:test", "anthropic:claude-sonnet-4-5", CLAUDE];
 
 async fn ada_says(app: &TestApp, id: i64, text: &str) {
     app.handle_as_time_passes(private(42, id, text)).await;
@@ -26,6 +25,13 @@ async fn compact(app: &TestApp, id: i64) {
 
 fn last_reply(records: &[Record]) -> Value {
     json!(records.iter().rev().find(|record| !record.covers().is_empty()).unwrap().message)
+}
+
+#[test]
+fn each_provider_is_tested() {
+    let forms = ModelChoice::forms();
+    let names: Vec<&str> = forms.split([',', ' ']).filter_map(|form| form.strip_suffix(":<model>")).collect();
+    assert_eq!(PROVIDERS.map(|model| model.split_once(':').unwrap().0), names[..]);
 }
 
 #[tokio::test]

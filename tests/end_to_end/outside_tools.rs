@@ -6,7 +6,7 @@ use annals_test_support::mcp_server::{McpServer, TOKEN};
 use annals_test_support::model_api::{notes_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{Builder, NOW, TestApp, text_of, wait_until};
+use crate::app::{Builder, NOW, PROVIDERS, TestApp, text_of, wait_until};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -93,7 +93,7 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
     let named = json!({"type": "object", "properties": {"name": text}, "required": ["name"]});
     let schema = json!({"type": "object", "anyOf": [by_id, by_name], "not": {"required": ["id", "name"]},
         "$defs": {"named": named}});
-    for model in ["openai:test", "anthropic:test", "bedrock:anthropic.claude-test"] {
+    for model in PROVIDERS {
         let shop = McpServer::start().await;
         shop.offer(json!({"name": "attach", "description": "", "inputSchema": schema}));
         let app = with_shop_and(&shop, &json!({}), model).start().await;

@@ -7,7 +7,7 @@ use annals_test_support::model_api::{is_for_notes, is_for_summary, texts_of, tim
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Builder, OPS_KEY, TestApp, chat_path, text_of};
+use crate::app::{Builder, OPS_KEY, PROVIDERS, TestApp, chat_path, text_of};
 use crate::chat::post;
 use crate::memory::call;
 use crate::people::{by_person, http};
@@ -93,15 +93,16 @@ async fn what_was_said_yesterday_can_be_told_across_midnight() {
 /// Returns the request without the current time at its end, up to where the next one may go on.
 fn beginning(raw: &Value) -> String {
     let mut texts: Vec<String> = Vec::new();
-    let system = raw["system"].as_array().into_iter().flatten().cloned();
+    // Bedrock's marks of the cache are blocks of their own.
+    let is_said = |block: &&Value| block["cachePoint"].is_null();
+    let system = raw["system"].as_array().into_iter().flatten().filter(is_said).cloned();
     for message in system.chain(raw["messages"].as_array().unwrap().iter().cloned()) {
         let role = message["role"].as_str().unwrap_or("system");
         match &message["content"] {
             Value::String(text) => texts.push(format!("{role}: {text}")),
             Value::Array(blocks) => {
-                texts.extend(
-                    blocks.iter().map(|block| format!("{role}: {}", block["text"].as_str().unwrap())),
-                );
+                let said = blocks.iter().filter(is_said);
+                texts.extend(said.map(|block| format!("{role}: {}", block["text"].as_str().unwrap())));
             }
             _ => texts.push(message["text"].as_str().unwrap().to_owned()),
         }
@@ -114,9 +115,9 @@ fn beginning(raw: &Value) -> String {
 
 #[tokio::test]
 async fn a_request_starts_with_the_whole_one_before_except_its_current_time() {
-    for model in ["openai:test", "anthropic:test"] {
+    for model in PROVIDERS {
         let app = TestApp::builder().set("TIME_ZONE", "America/New_York").set("SYSTEM_PROMPT", "Be brief.");
-        let app = app.model_of(model).start().await;
+        let app = app.set("MODEL_PROMPT_CACHE", "true").model_of(model).start().await;
         // Minutes, hours, and a night.
         for (number, minutes) in [1, 3, 20, 61, 1, 700, 14, 16, 2, 90].into_iter().enumerate() {
             app.clock().advance(Duration::from_mins(minutes));
