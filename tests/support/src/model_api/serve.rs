@@ -1,13 +1,14 @@
 //! The routes: what comes in is checked, brought into OpenAI's form, and answered.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use axum::{Extension, Router};
 use serde_json::Value;
 
 use super::body::{is_for_notes, note, said_last};
@@ -19,41 +20,40 @@ use super::{answers, anthropic, bedrock};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/v1/chat/completions", post(ask))
+        .route("/v1/chat/completions", questions(Shape::OpenAi))
         .route("/v1/models", get(models))
         .route("/anthropic/v1/models", get(models))
-        .route("/anthropic/v1/messages", post(ask))
-        .route("/bedrock/model/{model}/{operation}", post(ask))
+        .route("/anthropic/v1/messages", questions(Shape::Anthropic))
+        .route("/bedrock/model/{model}/{operation}", questions(Shape::Bedrock))
         .fallback(no_such_url)
         .method_not_allowed_fallback(no_such_url)
         .with_state(shared)
 }
 
-/// Answers a request in the shape of its path. One without parameters is taken for OpenAI's if no shape is named here, one
-/// with two for Bedrock's; a path with one parameter needs a handler of its own. A list of models is always OpenAI's.
+/// Answers questions in the API of `shape`.
+fn questions(shape: Shape) -> MethodRouter<Arc<Shared>> {
+    post(ask).layer(Extension(shape))
+}
+
 async fn ask(
     State(shared): State<Arc<Shared>>,
-    path: Option<Path<(String, String)>>,
+    Extension(shape): Extension<Shape>,
+    Path(path): Path<HashMap<String, String>>,
     headers: HeaderMap,
     uri: Uri,
     body: Bytes,
 ) -> Response {
-    let shape = match &path {
-        Some(_) => Shape::Bedrock,
-        None if uri.path().starts_with("/anthropic/") => Shape::Anthropic,
-        None => Shape::OpenAi,
-    };
-    let path = path.map(|Path(path)| path).unwrap_or_default();
     let read = check_request(&shared.state(), shape, &path, &headers, &uri, &body);
     let checked = read.map(|(raw, body, streams)| Asked { body, raw, path: uri.path().to_owned(), streams });
     answer(shared, shape, checked).await
 }
 
-/// Returns a request as it came and in OpenAI's form, and true if its answer is streamed. `path` has Bedrock's model and operation.
+/// Returns a request as it came and in OpenAI's form, and true if its answer is streamed. `path` has the
+/// parameters of its route.
 fn check_request(
     state: &Stored,
     shape: Shape,
-    (model, operation): &(String, String),
+    path: &HashMap<String, String>,
     headers: &HeaderMap,
     uri: &Uri,
     bytes: &[u8],
@@ -83,7 +83,8 @@ fn check_request(
         Shape::Bedrock => {
             bedrock::check_key(headers, uri, bytes, state.any_key)?;
             let raw = read()?;
-            let streams = match operation.as_str() {
+            let parameter = |name: &str| path.get(name).map(String::as_str).unwrap_or_default();
+            let streams = match parameter("operation") {
                 "converse-stream" => true,
                 "converse" => false,
                 _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "UnknownOperationException")),
@@ -91,13 +92,13 @@ fn check_request(
             if streams && state.refuses_stream_options {
                 return Err(bad("This model doesn't support the toolConfig in streaming mode."));
             }
-            let body = bedrock::check_body(model, streams, &raw, is_signed)?;
+            let body = bedrock::check_body(parameter("model"), streams, &raw, is_signed)?;
             Ok((raw, body, streams))
         }
     }
 }
 
-/// The one model that there is.
+/// The one model that there is, in OpenAI's form for all providers.
 async fn models(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
     let any_key = shared.state().any_key;
     let checked = check_key(&headers, any_key)
