@@ -53,13 +53,19 @@ fn the_model_may_be_of_each_provider() {
     assert!(names.len() > 2, "{forms}");
     let of_all = format!("({}):.+", names.join("|"));
     let one = format!("({}):[^,]+", names.join("|"));
-    for (parameter, wanted) in [
-        ("Model", format!("echo|{of_all}")),
-        ("ModelFallback", format!("({of_all})?")),
-        ("Models", format!("({one}(, *{one})*)?")),
+    let without_echo = forms.strip_prefix("echo, ").unwrap();
+    for (parameter, pattern, text) in [
+        ("Model", format!("echo|{of_all}"), forms.clone()),
+        ("ModelFallback", format!("({of_all})?"), without_echo.to_owned()),
+        ("Models", format!("({one}(, *{one})*)?"), format!("{without_echo}, with commas between")),
     ] {
-        assert_eq!(TEMPLATE["Parameters"][parameter]["AllowedPattern"], wanted, "{parameter}");
+        let parameter = &TEMPLATE["Parameters"][parameter];
+        assert_eq!(parameter["AllowedPattern"], pattern);
+        assert_eq!(parameter["ConstraintDescription"], format!("must be {text}"));
     }
+    let described = TEMPLATE["Parameters"]["Model"]["Description"].as_str().unwrap();
+    let missing = names.iter().find(|name| !described.contains(&format!("{name}:<model>")));
+    assert_eq!(missing, None);
 }
 
 /// Rules, conditions, the agent's secrets and role, the dashboard: a place that leaves a channel out is a silent fault.

@@ -209,6 +209,15 @@ mod tests {
     }
 
     #[test]
+    fn the_page_names_each_form_of_a_model() {
+        let [model, ..] = SETTINGS;
+        let forms = ModelChoice::forms();
+        let missing =
+            forms.split(", ").flat_map(|form| form.split(" or ")).find(|form| !model.values.contains(form));
+        assert_eq!(missing, None);
+    }
+
+    #[test]
     fn a_fallback_has_settings_of_its_own() {
         let first = [("MODEL", "openai:m"), ("MODEL_API_KEY", "a")];
         let with = |more: &[(&'static str, &'static str)]| read(&[&first[..], more].concat(), None);
