@@ -191,9 +191,13 @@ mod tests {
 
     #[test]
     fn values_are_read_and_written() {
-        for value in ["echo", "openai:m:7b", "anthropic:claude-sonnet-4-5", "bedrock:arn:aws:x/y"] {
+        let forms = ModelChoice::forms();
+        assert!(forms.starts_with("echo, ") && forms.contains(" or "), "{forms}");
+        assert_eq!("echo".parse(), Ok(ModelChoice::Echo));
+        for provider in PROVIDERS {
+            let value = format!("{}:arn:aws:x/m:7b", provider.name());
             assert_eq!(value.parse::<ModelChoice>().unwrap().to_string(), value);
+            assert!(forms.contains(&format!("{}:<model>", provider.name())), "{forms}");
         }
-        assert_eq!(ModelChoice::forms(), "echo, openai:<model>, anthropic:<model> or bedrock:<model>");
     }
 }

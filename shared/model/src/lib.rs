@@ -1,8 +1,7 @@
 //! Language models: questions, answers, providers and their errors.
 //!
 //! `echo` repeats the unanswered messages and needs nothing. The others are asked over HTTP, with streaming if they can:
-//! `openai:<model>` speaks chat completions to any compatible endpoint, `anthropic:<model>` the Messages API,
-//! `bedrock:<model>` Amazon Bedrock's `ConverseStream`, with the process's own role.
+//! `choice.rs` has the list of their providers.
 //!
 //! There are two kinds of request. [`Model::answer`] is one step of a turn: `SYSTEM_PROMPT`, the context, the tools.
 //! [`Model::complete`] is housekeeping, a summary or a capture: instructions and a text, neither prompt nor tools.
@@ -14,8 +13,7 @@
 //! - `conversation.rs`: a question as turns of user and assistant, as the strictest provider wants it; [`exchange`]: the
 //!   calls of earlier turns; [`readable`]: a message as text
 //! - `hosted.rs`: requests and responses with their time limits; `frames.rs`: a stream in pieces
-//! - `provider.rs`: the interface of a provider; `openai.rs`, `anthropic.rs`, `bedrock.rs`: each
-//!   provider's API; `signing.rs`: AWS signatures
+//! - `provider.rs`: the interface of a provider, whose API is in a file of its name; `signing.rs`: AWS signatures
 //! - `error.rs`: errors; `failure.rs`: the responses that mean them
 
 #![allow(missing_docs, reason = "an item is documented where its name does not say it")]
