@@ -11,6 +11,7 @@ export interface Metadata {
   channel: string;
   chatId: string;
   userId: string;
+  actorKey?: string | null;
   messageId: string;
   kind: Kind;
   sentAt?: number;

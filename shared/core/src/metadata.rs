@@ -500,6 +500,21 @@ mod tests {
     }
 
     #[test]
+    fn each_listed_field_is_described_to_readers() {
+        let described = [
+            (include_str!("../../../functions/http/src/schema.rs"), "struct UiMessage {"),
+            (include_str!("../../../console/src/api.ts"), "interface Metadata {"),
+            (include_str!("../../../client/src/message.ts"), "interface Metadata {"),
+        ];
+        for (source, start) in described {
+            let own = source.split(start).nth(1).and_then(|rest| rest.split("\n}").next()).unwrap();
+            let words: Vec<&str> = own.split(|c: char| !c.is_alphanumeric()).collect();
+            let missing: Vec<_> = LISTED.iter().filter(|name| !words.contains(name)).collect();
+            assert!(missing.is_empty(), "{own}\n}} has no {missing:?}");
+        }
+    }
+
+    #[test]
     fn what_readers_get_is_removed_again() {
         let chat = ChatKey::telegram(42, None);
         let listing = Listing {

@@ -365,9 +365,8 @@ impl Record {
         self.message.metadata.exported_sent_at().unwrap_or(self.sent_at)
     }
 
-    /// Returns the message for readers, with its listed id (`<messageId>@<n>` for revision n). `metadata` contains,
-    /// besides the platform's fields, `ts, chatKey, channel, chatId, userId, actorKey, messageId, kind`, on replies
-    /// `sentAt`, on summaries `sourceRange {fromId, toId, count}`. The cause of a failed turn is left out.
+    /// Returns the message for readers, with its listed id (`<messageId>@<n>` for revision n). `metadata` contains, besides
+    /// what is stored, the fields of `listing!` (`metadata.rs`). The cause of a failed turn is left out.
     pub fn listed(&self) -> UiMessage {
         let mut message = self.listed_for_admins();
         if self.role() == Role::Assistant {
