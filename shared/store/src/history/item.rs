@@ -8,13 +8,10 @@
 //!  "tokens": 6, "asks": true, "expiresAt": 1764543520}
 //! ```
 //!
-//! Optional: `formTs` (if it is not `ts`), `revision` (n > 0), `revisions` (number of later forms of a message),
-//! `album`, `covers` (sort keys, newline-separated), `deliveryFailure` (JSON), `person`, `replyToken` (JSON, a secret: see
-//! [`ReplyToken`](annals_core::reply_token::ReplyToken)), on a reply `trace` (deflated JSON: see [`Trace`]), and for a large
-//! message `body`
-//! (its S3 key) and `digest` in place of `message`. A summary has `source`, a JSON object
-//! `{"from": …, "fromId": …, "to": …, "toId": …, "count": …, "lastInteraction": …, "readAt": …}`, and `counts` (sort
-//! keys, newline-separated, deflated: its keys share most of their digits).
+//! The snapshot of `item/tests.rs` has every field, in an item of every kind. Lists of sort keys are newline-separated,
+//! objects are JSON; `trace` and the keys `counts` of a summary, which share most of their digits, are deflated. `formTs` is
+//! left out if it is `ts`. `revisions`, the number of a message's later forms, is set when they are put. `body`, an S3 key,
+//! and `digest` are in place of a large `message`.
 
 use std::io::{Read, Write};
 

@@ -165,6 +165,20 @@ fn every_kind_of_record_is_stored_as_ever() {
 }
 
 #[test]
+fn each_field_is_in_a_sample() {
+    let fields = include_str!("../fields.rs").split("struct Fields {").nth(1).unwrap();
+    let fields = fields.split("\n}").next().unwrap().lines();
+    let names = fields.filter_map(|line| line.trim().strip_prefix("pub(super) ")?.split(':').next());
+    // The key of the chat is `pk` there.
+    let names: Vec<&str> = names.filter(|name| *name != "chat_key").collect();
+    assert!(names.len() > 20, "{names:?}");
+    let attributes: Vec<String> =
+        samples().iter().flat_map(|(_, item)| item.keys()).map(|name| name.to_lowercase()).collect();
+    let missing: Vec<_> = names.iter().filter(|name| !attributes.contains(&name.replace('_', ""))).collect();
+    assert!(missing.is_empty(), "no sample has {missing:?}");
+}
+
+#[test]
 fn a_long_trace_is_stored_without_its_last_steps() {
     let name = |n: u32| hex::encode(digest::digest(&digest::SHA256, &n.to_le_bytes()));
     let mut trace = Trace::new(Timestamp::MIN);
