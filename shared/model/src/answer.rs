@@ -98,6 +98,7 @@ pub type Sink<'a> = &'a (dyn Fn(Delta<'_>) + Send + Sync);
 /// A sink for callers that need only the whole answer.
 pub const NO_SINK: Sink<'static> = &|_| {};
 
+/// Reads a count of tokens. A number such as `17.0` is none, so that the answer has no usage, which `LIMITS` never counts.
 pub(super) fn tokens(count: &Value) -> Option<u32> {
     count.as_u64().and_then(|tokens| u32::try_from(tokens).ok())
 }
@@ -115,7 +116,7 @@ pub(super) struct PartialAnswer<'a> {
     pub(super) finish: Option<Finish>,
     /// True if nothing follows.
     pub(super) is_over: bool,
-    /// The provider's counts.
+    /// The provider's counts; those of a later frame replace them.
     pub(super) usage: Option<Usage>,
 }
 
@@ -193,6 +194,7 @@ impl<'a> PartialAnswer<'a> {
         self.calls.last().map(|last| last.number)
     }
 
+    /// Ends the calls so far, and gives an id to each that has none.
     pub(super) fn close_calls(&mut self) {
         for (at, open) in self.calls.iter_mut().enumerate().filter(|(_, open)| !open.is_sent) {
             if open.call.id.is_empty() {

@@ -42,7 +42,7 @@ pub(super) struct Conversation<'a> {
     pub(super) tools: Cow<'a, [Tool]>,
     /// True if the answer must not have calls.
     pub(super) must_answer: bool,
-    /// The turns, the user's first.
+    /// The turns: the first and the last are the user's.
     pub(super) turns: Vec<Turn<'a>>,
     /// The place (turn, block) of the last block that the chat's next turn will send again, if there is one.
     pub(super) stable: Option<(usize, usize)>,
@@ -55,7 +55,9 @@ pub(super) struct Conversation<'a> {
     pub(super) purpose: Purpose,
 }
 
-/// Consecutive messages of one side.
+/// Consecutive messages of one side. One of the assistant has the calls of at most one step, since the user's with the
+/// results follows: so a call's number in its step is its index among the [`Block::Call`]s here. Calls of the chat's earlier
+/// turns never have thoughts.
 #[derive(Debug)]
 pub(super) struct Turn<'a> {
     pub(super) speaker: Speaker,
@@ -75,8 +77,10 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`. An API that takes less gets a pure
-    /// function of the id, in call and result alike: later turns send the same bytes, and caches hold.
+    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`; `PartialAnswer::close_calls` makes one
+    /// if the API gives none. An API that takes less gets a pure function of the id, in call and result alike: later turns
+    /// send the same bytes, and caches hold. One that takes fewer names of tools gets others in its tools and here, which
+    /// `read_frame` turns back.
     Call(String, ToolCall),
     /// The result of a call, with its id. An API that wants the name of the tool gets that of the earlier [`Block::Call`], and one
     /// that wants an object the text in an object.
@@ -294,7 +298,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Returns the messages as Anthropic and Bedrock take them: a role and a list of content, which `block` makes of each block.
-    /// If the request `marks` what the provider caches, `mark` marks the end of a list.
+    /// If the request `marks` what the provider caches, `mark` marks the end of a list. Other roles take a loop of their own.
     pub(super) fn messages(
         &self,
         block: fn(&Block<'_>) -> Vec<Value>,

@@ -43,7 +43,8 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
     }
 
     /// Returns the address without a slash at its end, if `MODEL_BASE_URL` is not set. `None` if the address depends on the
-    /// AWS region and that is unknown.
+    /// AWS region and that is unknown. It ends before the version if the paths of answers and of the list of models differ in
+    /// theirs.
     fn base_url(&self, region: Option<&str>) -> Option<String>;
 
     /// Returns true if requests without `MODEL_API_KEY` are signed with the process's own role in AWS. Others need the key,
@@ -80,7 +81,8 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the body of an error that came in a stream instead of an answer, or after a part of it.
+    /// Returns the body of an error that came in a stream instead of an answer, or after a part of it. By default, it is an
+    /// `error` at the top of a frame.
     fn error_in<'a>(&self, frame: &'a Frame) -> Option<&'a Value> {
         let error = &frame.data["error"];
         (frame.event == "error" || error.is_object() || error.is_string()).then_some(&frame.data)
@@ -101,6 +103,7 @@ pub(super) struct Endpoint<'a> {
     pub(super) model: &'a str,
     /// True if the request says what the provider caches.
     pub(super) marks_cache: bool,
-    /// True if the endpoint accepts the optional part of a request, as far as this process knows.
+    /// True if the endpoint accepts the optional part of a request, as far as this process knows. It is one flag: of several
+    /// such parts, choose the one that an endpoint is most likely to refuse.
     pub(super) takes_option: bool,
 }

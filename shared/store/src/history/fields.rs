@@ -2,7 +2,8 @@
 //! (`segment.rs`) share.
 //!
 //! A field that is a string, a number or a flag needs nothing else to be stored: items and lines are made of [`Fields`] by its
-//! names. The conversions here name every field, so that a new field of a record does not compile until it is stored.
+//! names. A list or an object is also written in `item.rs`, and named in its `NOT_PLAIN`. The conversions here name every
+//! field, so that a new field of a record does not compile until it is stored.
 
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
@@ -16,7 +17,8 @@ use serde::{Deserialize, Serialize};
 pub(super) const CHAT_KEY: &str = "chatKey";
 
 /// A record without its message. The names and their order are those of a segment's line, and the names those of an
-/// item, whose partition key is `chatKey`.
+/// item, whose partition key is `chatKey`. A new field is the last, with a default that is not written, so that old items and
+/// segments are read and their bytes stay.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Fields {
