@@ -7,6 +7,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::settings::ConfigError;
 use annals_io::clock::Clock;
 use annals_io::connection::Connection;
+use annals_io::errors::chain;
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Method, RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
@@ -187,7 +188,7 @@ pub fn described(text: &str, secrets: &[&str]) -> String {
     if text.is_empty() { "no description".into() } else { text.chars().take(MAX_DESCRIPTION_CHARS).collect() }
 }
 
-/// Error of a call of a platform's API. It contains no secret, and no text of a message.
+/// Error of a call of a platform's API. Its text includes the cause, and contains no secret and no text of a message.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     /// The bot may not write to this chat. It lasts until a person changes that.
@@ -232,7 +233,7 @@ pub enum CallError {
     },
     /// No connection, no answer in time, or an error on the platform's side. Unless the [`Outage`] says otherwise, a message
     /// may have been delivered.
-    #[error("{platform} did not answer {method}")]
+    #[error("{platform} did not answer {method}: {source}")]
     Unavailable {
         /// The platform.
         platform: &'static str,
@@ -242,7 +243,7 @@ pub enum CallError {
         source: Outage,
     },
     /// A success whose body cannot be parsed. The message may have been delivered.
-    #[error("{platform}'s answer to {method} cannot be parsed")]
+    #[error("{platform}'s answer to {method} cannot be parsed: {source}")]
     Unreadable {
         /// The platform.
         platform: &'static str,
@@ -299,7 +300,7 @@ fn connect() -> reqwest::Result<Client> {
     client.redirect(reqwest::redirect::Policy::none()).build()
 }
 
-/// Cause of a call without an answer.
+/// Cause of a call without an answer. Its text is complete, since logs and deliveries show no further causes.
 #[derive(Debug, thiserror::Error)]
 pub enum Outage {
     /// An error on the platform's side, after which it has not taken the request: it is made again, even if a repeat would be a
@@ -307,11 +308,11 @@ pub enum Outage {
     #[error("{0}")]
     Server(String),
     /// No connection: nothing was sent.
-    #[error("no connection")]
-    Connection(#[source] reqwest::Error),
+    #[error("no connection: {}", chain(.0))]
+    Connection(reqwest::Error),
     /// No answer, or an incomplete one: the platform may have taken the request.
-    #[error("no complete answer")]
-    Response(#[source] reqwest::Error),
+    #[error("no complete answer: {}", chain(.0))]
+    Response(reqwest::Error),
 }
 
 impl From<reqwest::Error> for Outage {
@@ -449,6 +450,21 @@ mod tests {
         let (slots, _) = api.clock.advance_during(four).await;
         let (Ok(()), Ok(()), Ok(()), Err(error)) = slots else { panic!("{slots:?}") };
         assert_eq!(error.to_string(), "P's rate limit is exceeded; retry after 3 s");
+    }
+
+    #[tokio::test]
+    async fn an_error_tells_its_cause_without_the_token_in_the_address() {
+        let api = api("http://127.0.0.1:1").unwrap();
+        let to = (Method::GET, api.url(&["botSECRET"]));
+        let error = api.send("getMe", to, |request| request).await.unwrap_err();
+        let said = error.to_string();
+        assert!(
+            said.starts_with("P did not answer getMe: no connection: ") && said.contains("refused"),
+            "{said}"
+        );
+        assert!(!said.contains("SECRET"), "{said}");
+        assert_eq!(chain(&error), said);
+        assert_eq!(DeliveryError::from(error).to_string(), said);
     }
 
     #[test]
