@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use annals_core::message::Role;
-use annals_core::record::{Kind, Record};
+use annals_core::record::{Record, message_at};
 use annals_core::sort_key::SortKey;
 use annals_store::history::turn::OpenTurn;
 
@@ -19,13 +18,6 @@ pub(crate) fn newest_covered<'a>(records: &'a [Record], turn: &OpenTurn) -> Opti
     message_at(records, turn.covers.last()?)
 }
 
-/// Returns the first form of the person's message at `base`.
-pub(crate) fn message_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'a Record> {
-    records.iter().find(|record| {
-        record.key.base() == *base && record.role() == Role::User && record.kind() != Kind::Boundary
-    })
-}
-
 /// Returns those of the `unanswered` messages that one reply can answer: from the oldest on, all of its chat window, and no
 /// more than a head and a reply can hold. There are more than [`ALWAYS_COVERED`] only if all fit into half of the `token_budget`,
 /// so that none is shortened. A message with a reply token is answered alone, since the platform shows its sender that it waits.
@@ -35,7 +27,7 @@ pub(crate) fn covered_by_one_turn(
     token_budget: u32,
 ) -> Vec<SortKey> {
     let mut said: HashMap<SortKey, &Record> = HashMap::new();
-    for record in records.iter().filter(|record| record.role() == Role::User) {
+    for record in records.iter().filter(|record| record.is_said()) {
         said.entry(record.key.base()).or_insert(record);
     }
     let window =
@@ -85,7 +77,7 @@ pub(crate) fn answered_by(records: &[Record], sent: &SortKey, waiting: Vec<SortK
 mod tests {
     use std::time::Duration;
 
-    use annals_core::record::Channel;
+    use annals_core::record::{Channel, Kind};
     use annals_core::reply_token::ReplyToken;
     use annals_core::sort_key::{MessageId, Timestamp};
     use annals_core::takeover::Dispatch;
@@ -165,8 +157,6 @@ mod tests {
         assert_eq!(newest(&[1, 3]), Some(&records[4]));
         assert_eq!(newest(&[4]), None);
         assert_eq!(newest(&[]), None);
-        assert_eq!(message_at(&records[..3], &key(0, 2)), None);
-        assert_eq!(message_at(&records[1..2], &key(0, 1)), None);
     }
 
     /// Makes `record` the message of an operator that is to be sent.

@@ -5,13 +5,12 @@ use std::collections::HashSet;
 
 use annals_core::approval;
 use annals_core::context::Context;
-use annals_core::message::Role;
-use annals_core::record::{Channel, Record};
+use annals_core::record::{Channel, Record, message_at};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_store::history::stop::{ends, going_on_before, waiting_before};
 use annals_store::history::turn::{Head, OpenTurn, Resumed};
 
-use crate::coverage::{answered_by, covered_by_one_turn, message_at, newest_covered};
+use crate::coverage::{answered_by, covered_by_one_turn, newest_covered};
 
 /// The next thing that a run does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,13 +107,7 @@ fn ended_by(records: &[Record], command: &SortKey, now: Timestamp) -> Option<Ope
 /// Returns the turn in which the reply at `key` continues; `None` if the messages that it answers have left the table.
 fn resuming(records: &[Record], key: &SortKey) -> Option<OpenTurn> {
     let reply = records.iter().find(|record| record.key == *key)?;
-    let newest = reply.covers().last()?;
-    let said = |record: &Record| {
-        record.key.base() == *newest && record.role() == Role::User && !record.key.belongs_to_reply()
-    };
-    if !records.iter().any(said) {
-        return None;
-    }
+    message_at(records, reply.covers().last()?)?;
     let shown = approval::newest_form(records, key)?.revision();
     let resumes = Some(Resumed { reply: key.clone(), shown });
     Some(OpenTurn { resumes, ..OpenTurn::new(reply.covers().to_vec()) })

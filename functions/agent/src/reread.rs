@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{context, records_of_turn};
-use annals_core::record::{Kind, Record};
+use annals_core::record::{Kind, Record, message_at};
 use annals_core::sort_key::SortKey;
 use annals_core::trace::Step;
 use annals_engine::live::Feed;
@@ -13,7 +13,7 @@ use annals_store::history::turn::OpenTurn;
 use annals_store::history::{HistoryError, later_expiry};
 
 use crate::agent::Agent;
-use crate::coverage::{message_at, newest_covered};
+use crate::coverage::newest_covered;
 use crate::error::TurnError;
 use crate::next::extended;
 use crate::quiet::pause_for_more;

@@ -7,7 +7,7 @@ use annals_core::limits::Quota;
 use annals_core::media;
 use annals_core::memory::Source;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Kind, Record};
+use annals_core::record::{Kind, Record, message_at};
 use annals_core::reply_token::ReplyToken;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::Texts;
@@ -18,7 +18,7 @@ use annals_store::history::turn::{Ending, Lease, OpenTurn, Resumed};
 use annals_store::history::{History, HistoryError, Reply, ReplyAppended};
 
 use crate::agent::Agent;
-use crate::coverage::{message_at, newest_covered};
+use crate::coverage::newest_covered;
 use crate::error::TurnError;
 use crate::making::Unstored;
 use crate::tools::offered::Offered;

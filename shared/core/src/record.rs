@@ -295,6 +295,12 @@ impl Record {
         self.message.role
     }
 
+    /// Returns true if it is a form of what a person says, or a platform reports: no boundary, and no answer to a request for
+    /// approval, which shares its base with the messages and outlives them.
+    pub fn is_said(&self) -> bool {
+        self.role() == Role::User && self.kind() != Kind::Boundary && !self.key.belongs_to_reply()
+    }
+
     /// Returns true if its date has come: nothing is answered or continued because of it any more. TTL deletes expired items
     /// in any order, so its reply, its later forms and what it led to may be gone before it, though they expire no earlier.
     pub fn has_lapsed(&self, now: Timestamp) -> bool {
@@ -404,6 +410,11 @@ impl Record {
         });
         message
     }
+}
+
+/// Returns the first form of the message at `base` that is [said](Record::is_said).
+pub fn message_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'a Record> {
+    records.iter().find(|record| record.is_said() && record.key.base() == *base)
 }
 
 /// Returns the sender's Person, which is the same in all channels: `person` if the channel names one, else

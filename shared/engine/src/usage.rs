@@ -10,7 +10,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::message::Role;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::texts::{Spending, Texts, Whose, thousands};
 use annals_model::Usage;
@@ -90,7 +89,7 @@ pub async fn of_chat(
         read += page.records.len();
         for record in page.records.iter().filter(|record| record.ts >= from) {
             let base = record.key.base();
-            if record.role() == Role::User && !record.key.belongs_to_reply() {
+            if record.is_said() {
                 people.insert(base, record.sender());
                 continue;
             }

@@ -8,7 +8,7 @@ use annals_core::approval::{self, RESPONDED, Verdict};
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::message::{Part, PartView, Role, UiMessage};
-use annals_core::record::{Kind, Record};
+use annals_core::record::{Kind, Record, message_at};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::ingress::Ingress;
 use annals_runtime::problem::Problem;
@@ -158,8 +158,7 @@ impl Http {
         }
         let answering = turn.and_then(|turn| turn.covers.last().cloned());
         let Some(base) = unanswered.or(answering) else { return Ok(None) };
-        let is_it = |record: &&Record| record.key.base() == base && record.role() == Role::User;
-        let message = read.records.iter().find(is_it);
+        let message = message_at(&read.records, &base);
         Ok(message.map(|message| Awaited::Answer(base, Some(message.message_id.clone()))))
     }
 

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::testing::{as_kind, aside, edit, event, key, reply, set, summary, user, with};
+use crate::testing::{as_kind, aside, boundary, edit, event, key, opening, reply, set, summary, user, with};
 
 /// Returns every attribute that a record can have.
 fn all(source: Source) -> Attributes {
@@ -58,6 +58,18 @@ fn what_people_say_can_lose_its_question_and_get_a_token_and_a_reply_neither() {
     let mut answer = reply(&[(0, 1)]);
     answer.set_reply_token(token);
     assert_eq!((answer.asks(), answer.reply_token()), (false, None));
+}
+
+#[test]
+fn a_boundary_and_an_answer_to_an_approval_are_not_the_message_at_their_base() {
+    let answer = as_kind(Record { key: key(0, 2).approval("1"), ..user(0, 2) }, Kind::Notice);
+    let records = [user(0, 1), reply(&[(0, 1)]), boundary(0, 2), opening(0, 2), answer];
+    assert_eq!(message_at(&records, &key(0, 1)), Some(&records[0]));
+    assert_eq!(message_at(&records[1..], &key(0, 1)), None);
+    assert_eq!(message_at(&records, &key(0, 2)), Some(&records[3]));
+    let without_message = [records[2].clone(), records[4].clone()];
+    assert_eq!(message_at(&without_message, &key(0, 2)), None);
+    assert!(event(0, 3).is_said() && as_kind(user(0, 3), Kind::Notice).is_said());
 }
 
 #[test]

@@ -397,9 +397,8 @@ impl Ingress {
             let read = bases.iter().map(|base| self.history.message(&asking.reply.chat, base));
             asked.extend(try_join_all(read).await?);
         }
-        let is_said = |record: &&Record| record.role() == Role::User && !record.key.belongs_to_reply();
-        let first_forms: Vec<&Record> =
-            asked.iter().filter_map(|records| records.iter().find(is_said)).collect();
+        let first_forms = asked.iter().filter_map(|records| records.iter().find(|record| record.is_said()));
+        let first_forms: Vec<&Record> = first_forms.collect();
         let mut persons: BTreeSet<Option<String>> =
             first_forms.iter().map(|record| Some(record.sender())).collect();
         if first_forms.len() < covers.len() {
@@ -423,11 +422,8 @@ pub fn refused(texts: &dyn Texts) -> ApprovalResult {
 /// Returns true if `records`, those of a message in the table, have the reply at `reply`, which has not lapsed, and the messages
 /// that it answers. Otherwise it cannot continue.
 fn is_in_table(records: &[Record], reply: &SortKey, now: Timestamp) -> bool {
-    let is_said = |record: &Record| {
-        record.role() == Role::User && record.kind() != Kind::Boundary && !record.key.belongs_to_reply()
-    };
     records.iter().any(|record| record.key == *reply && !record.has_lapsed(now))
-        && records.iter().any(is_said)
+        && records.iter().any(Record::is_said)
 }
 
 fn settled(text: impl Into<String>) -> ApprovalResult {

@@ -6,8 +6,8 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::{Draft, Origin};
 use annals_core::language::Language;
-use annals_core::message::{Part, Role};
-use annals_core::record::{Channel, Details, Kind, Record};
+use annals_core::message::Part;
+use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::takeover::{Dispatch, Takeover};
 use annals_core::texts::Texts;
@@ -67,10 +67,9 @@ impl Ingress {
         let Some(newest) = records.last().map(|record| record.key.ts()) else { return Ok(None) };
         let is_open = chat.person().is_some() || chat.key_name().is_some();
         let is_said = |record: &Record| {
-            record.role() == Role::User
-                && matches!(record.details, Details::Message(_) | Details::Command(_))
+            record.is_said()
+                && record.kind() != Kind::Event
                 && record.due().is_none()
-                && !record.key.belongs_to_reply()
                 && !record.message.metadata.is_of_operator()
                 && (is_open || record.channel.is_platform())
         };

@@ -16,8 +16,7 @@ use std::time::Duration;
 use annals_core::approval;
 use annals_core::chat_key::ChatKey;
 use annals_core::context::{Policy, context};
-use annals_core::message::Role;
-use annals_core::record::Record;
+use annals_core::record::{Record, message_at};
 use annals_core::sort_key::{SortKey, Timestamp};
 
 use super::item::integer;
@@ -91,11 +90,11 @@ pub fn waiting_before(records: &[Record], command: &SortKey, now: Timestamp) -> 
 /// Returns true if the `/stop` at `command` ends `turn`, which a run has committed to: all that it covers was said
 /// before the command, on the command's line of the chat. An operator's message is sent all the same.
 pub fn ends(records: &[Record], command: &SortKey, turn: &OpenTurn) -> bool {
-    let line = |base: &SortKey| said_at(records, base).and_then(Record::line);
+    let line = |base: &SortKey| message_at(records, base).and_then(Record::line);
     let newest = turn.covers.last();
     turn.covers.iter().all(|base| base < command)
         && newest.is_some_and(|newest| line(newest) == line(command))
-        && newest.and_then(|newest| said_at(records, newest)).and_then(Record::dispatch).is_none()
+        && newest.and_then(|newest| message_at(records, newest)).and_then(Record::dispatch).is_none()
 }
 
 /// Returns true if the `/stop` at `command` has anything to end, by the `records` and the `head` of its chat.
@@ -125,7 +124,7 @@ pub fn going_on_before<'a>(
     command: &'a SortKey,
     now: Timestamp,
 ) -> impl Iterator<Item = SortKey> + 'a {
-    let place = said_at(records, command).map(|said| (&said.chat, said.line()));
+    let place = message_at(records, command).map(|said| (&said.chat, said.line()));
     approval::to_resume(records, now).into_iter().filter(move |reply| {
         let found = records.iter().find(|record| record.key == *reply);
         reply.base() < *command && found.map(|found| (&found.chat, found.line())) == place
@@ -133,7 +132,7 @@ pub fn going_on_before<'a>(
 }
 
 fn waiting_on_line(records: &[Record], command: &SortKey, now: Timestamp) -> Vec<SortKey> {
-    let line = said_at(records, command).and_then(Record::line);
+    let line = message_at(records, command).and_then(Record::line);
     let own: Vec<Record> = records.iter().filter(|record| record.line() == line).cloned().collect();
     // Which messages are unanswered does not depend on the policy.
     let policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
@@ -141,8 +140,4 @@ fn waiting_on_line(records: &[Record], command: &SortKey, now: Timestamp) -> Vec
     let mut waiting: Vec<SortKey> = context.unanswered.into_iter().chain(context.to_compact).collect();
     waiting.sort();
     waiting
-}
-
-fn said_at<'a>(records: &'a [Record], base: &SortKey) -> Option<&'a Record> {
-    records.iter().find(|record| record.key.base() == *base && record.role() == Role::User)
 }
