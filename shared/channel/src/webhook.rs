@@ -240,24 +240,20 @@ pub enum Incoming<B> {
     },
 }
 
-/// Reason why an event gives no [`Incoming`] of its own.
+/// Reason for which an event is [ignored](Incoming::Ignored).
 #[derive(Debug)]
-pub enum ParseError {
-    /// It is [ignored](Incoming::Ignored), for this reason.
-    Ignored(&'static str),
-    /// A setting makes it unusable.
-    Settings(KeyError),
-}
+pub struct ParseError(pub &'static str);
 
 impl From<&'static str> for ParseError {
     fn from(reason: &'static str) -> Self {
-        Self::Ignored(reason)
+        Self(reason)
     }
 }
 
+/// `AGENT_ID` is checked at start, so the cause is an id of the event, and each delivery would have it again.
 impl From<KeyError> for ParseError {
-    fn from(error: KeyError) -> Self {
-        Self::Settings(error)
+    fn from(_: KeyError) -> Self {
+        Self("an id of the event cannot be part of a chat key")
     }
 }
 
@@ -279,14 +275,8 @@ impl<B> Incoming<B> {
     }
 
     /// Returns the result of parsing an event of `kind`.
-    pub fn parsed(kind: &str, parsed: Result<Self, ParseError>) -> Result<Self, ReadError> {
-        match parsed {
-            Ok(incoming) => Ok(incoming),
-            Err(ParseError::Ignored(reason)) => Ok(Self::ignored(kind, reason)),
-            Err(ParseError::Settings(_)) => {
-                Err(ReadError::Settings("AGENT_ID cannot be part of a chat key".into()))
-            }
-        }
+    pub fn parsed(kind: &str, parsed: Result<Self, ParseError>) -> Self {
+        parsed.unwrap_or_else(|ParseError(reason)| Self::ignored(kind, reason))
     }
 }
 
@@ -364,9 +354,6 @@ pub enum ReadError {
     /// The platform did not answer in time.
     #[error("the platform took too long to answer a question about the event")]
     Late,
-    /// A setting makes the event unusable.
-    #[error("the event cannot be read with these settings: {0}")]
-    Settings(String),
     /// The body is not an event. Delivering it again would not help: 400.
     #[error("the body is not an event")]
     NotAnEvent,

@@ -159,7 +159,7 @@ impl Webhook for PagerWebhook {
 
 fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming<()>>, ReadError> {
     let event = JsonView::of(event).ok_or(ReadError::NotAnEvent)?;
-    Ok(vec![Incoming::parsed("message", message(event, settings))?])
+    Ok(vec![Incoming::parsed("message", message(event, settings))])
 }
 
 fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming<()>, ParseError> {

@@ -55,9 +55,9 @@ pub(super) fn parse(call: JsonView<'_>, settings: &Settings) -> (Result<Incoming
         },
         Some(PRESS) => (press(call, settings), not_known()),
         Some(AUTOCOMPLETE) => {
-            (Err(ParseError::Ignored("somebody types an option of a command")), respond::no_choices())
+            (Err(ParseError("somebody types an option of a command")), respond::no_choices())
         }
-        _ => (Err(ParseError::Ignored("not a command or a button")), not_known()),
+        _ => (Err(ParseError("not a command or a button")), not_known()),
     }
 }
 
@@ -96,7 +96,7 @@ fn question(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
     let files = files.filter_map(|(_, file)| attachment(JsonView::of(file)?, true));
     let parts: Vec<Part> =
         (!text.trim().is_empty()).then(|| Part::text(text)).into_iter().chain(files).collect();
-    if parts.is_empty() { Err(ParseError::Ignored("the question is empty")) } else { Ok(parts) }
+    if parts.is_empty() { Err(ParseError("the question is empty")) } else { Ok(parts) }
 }
 
 /// Returns the message in whose menu a command was chosen.
@@ -132,7 +132,7 @@ fn about(data: JsonView<'_>) -> (Option<Value>, Option<Forward>) {
 }
 
 fn press(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
-    const NOT_OURS: ParseError = ParseError::Ignored("a button that is not from this program");
+    const NOT_OURS: ParseError = ParseError("a button that is not from this program");
     let id = call.object("data").and_then(|data| data.text("custom_id"));
     let button = id.and_then(Button::parse).ok_or(NOT_OURS)?;
     let by = draft(call, settings, Vec::new(), (None, None))?;

@@ -26,19 +26,19 @@ const DEAUTHORIZED: &str = "APPLICATION_DEAUTHORIZED";
 pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pressed>, ReadError> {
     let view = JsonView::of(call).ok_or(ReadError::NotAnEvent)?;
     let (kind, parsed, response) = if let Some(kind) = view.text("t") {
-        let message = view.object("d").ok_or(ParseError::Ignored("the dispatch has no data"));
+        let message = view.object("d").ok_or(ParseError("the dispatch has no data"));
         let parsed = message.and_then(|message| message::parse(kind, message, bot, settings));
         (kind, parsed, Response::Empty)
     } else if is_webhook_event(view) {
         let event = view.object("event");
         let kind = event.and_then(|event| event.text("type")).unwrap_or("ping");
-        let parsed = event.ok_or(ParseError::Ignored("a check of the address"));
+        let parsed = event.ok_or(ParseError("a check of the address"));
         (kind, parsed.and_then(|event| webhook_event(kind, event, settings)), Response::NoContent)
     } else {
         let (parsed, response) = interaction::parse(view, settings);
         ("interaction", parsed, response)
     };
-    let incoming = vec![Incoming::parsed(kind, parsed)?];
+    let incoming = vec![Incoming::parsed(kind, parsed)];
     let mut events = Events::new(incoming, response);
     if kind == "interaction" {
         events.not_allowed = respond::privately(interaction::texts(view, settings).not_allowed());

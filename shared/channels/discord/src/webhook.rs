@@ -94,8 +94,8 @@ impl DiscordWebhook {
             Err(error) if is_refused(&error) => return Ok(None),
             channel => channel.map_err(|error| ReadError::Platform(error.to_string()))?,
         };
-        let chat = channel.recipient().map(|user_id| ChatKey::direct(&self.settings.agent_id, user_id));
-        chat.transpose().map_err(|error| ReadError::Settings(error.to_string()))
+        let user_id = channel.recipient();
+        Ok(user_id.and_then(|user_id| ChatKey::direct(&self.settings.agent_id, user_id).ok()))
     }
 }
 

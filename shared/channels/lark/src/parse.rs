@@ -41,7 +41,7 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
         RECEIVED | RECEIVED_V1 => parser.message(envelope),
         buttons::PRESSED => match buttons::press(event, settings) {
             Some(press) => Ok(Incoming::Press(Box::new(press))),
-            None => Err(ParseError::Ignored("a button that is not from this program")),
+            None => Err(ParseError("a button that is not from this program")),
         },
         "im.message.recalled_v1" => recall(event, at),
         "im.chat.member.bot.added_v1" | "add_bot" => membership(event, true, at),
@@ -49,9 +49,9 @@ pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incomi
             membership(event, false, at)
         }
         "im.chat.access_event.bot_p2p_chat_entered_v1" | "p2p_chat_create" => parser.entered(event, at),
-        _ => Err(ParseError::Ignored("holds no message of a chat")),
+        _ => Err(ParseError("holds no message of a chat")),
     };
-    Ok(vec![Incoming::parsed(kind, parsed)?])
+    Ok(vec![Incoming::parsed(kind, parsed)])
 }
 
 /// Returns true if [`parse`] needs the bot's `open_id` to decide if `event` addresses the bot or is a command after its
@@ -152,7 +152,7 @@ impl Parser<'_> {
             _ => Message::received(envelope.event)?,
         };
         if gate::is_own(&message, self.bot) {
-            return Err(ParseError::Ignored("the bot's own message, which is already stored"));
+            return Err(ParseError("the bot's own message, which is already stored"));
         }
         let content = Content::of(&message);
         let command = gate::command(&message, &content, self.bot).filter(|_| !message.is_edit());
@@ -178,16 +178,14 @@ impl Parser<'_> {
         if message.is_p2p {
             return self.window(message.chat_id, message.sender.first().copied());
         }
-        chats(message.chat_id, message.thread_id, None, self.settings)
-            .next()
-            .ok_or(ParseError::Ignored(NO_CHAT))
+        chats(message.chat_id, message.thread_id, None, self.settings).next().ok_or(ParseError(NO_CHAT))
     }
 
     /// Returns the chat of a person's p2p window with the bot.
     fn window(&self, chat_id: &str, person: Option<&str>) -> Result<ChatKey, ParseError> {
         let direct = person.map(|person| self.settings.direct(Channel::Lark, person)).transpose()?.flatten();
         let window = || chats(chat_id, None, None, self.settings).next();
-        direct.or_else(window).ok_or(ParseError::Ignored(NO_CHAT))
+        direct.or_else(window).ok_or(ParseError(NO_CHAT))
     }
 }
 

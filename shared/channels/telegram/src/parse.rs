@@ -47,10 +47,10 @@ pub fn parse(update: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incom
             UpdateKind::Edit(flavour) => parser.message(value, flavour, true),
             UpdateKind::MyMembership => parser.membership(value),
             UpdateKind::Press => parser.press(value),
-            UpdateKind::NoMessage => Err(ParseError::Ignored("holds no message of a chat")),
+            UpdateKind::NoMessage => Err(ParseError("holds no message of a chat")),
             UpdateKind::Unknown => parser.unknown(name, value),
         };
-        found.push(Incoming::parsed(name, parsed)?);
+        found.push(Incoming::parsed(name, parsed));
     }
     if found.is_empty() {
         found.push(Incoming::ignored("none", "the update has no field but its id"));
@@ -80,12 +80,12 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn message(&self, value: &Value, flavour: Flavour, is_edit: bool) -> Result<Incoming, ParseError> {
-        let message = JsonView::of(value).ok_or(ParseError::Ignored("the message is not an object"))?;
-        let chat = message.object("chat").ok_or(ParseError::Ignored("the message has no chat"))?;
+        let message = JsonView::of(value).ok_or(ParseError("the message is not an object"))?;
+        let chat = message.object("chat").ok_or(ParseError("the message has no chat"))?;
         let draft = self.draft(message, chat, flavour)?;
 
         if flavour == Flavour::Business && sender_business_bot(message) == Some(self.bot.id) {
-            return Err(ParseError::Ignored("the bot's own reply, which is already stored"));
+            return Err(ParseError("the bot's own reply, which is already stored"));
         }
         if let Some((old, new)) = migration(message, chat) {
             let (old, new) = (ChatKey::telegram(old, None), ChatKey::telegram(new, None));
@@ -105,30 +105,29 @@ impl Parser<'_> {
         let message = JsonView::of(value).filter(|view| view.has("message_id") || view.has("date"));
         let chat = message.and_then(|message| message.object("chat"));
         let (Some(message), Some(chat)) = (message, chat) else {
-            return Err(ParseError::Ignored("unknown kind without a message"));
+            return Err(ParseError("unknown kind without a message"));
         };
         // Its id may be that of a private chat with the bot, in which none of them speaks.
         if message.has("guest_query_id") && chat_type(chat, Flavour::Unknown) == ChatType::Private {
-            return Err(ParseError::Ignored("a guest query in a private chat of other people"));
+            return Err(ParseError("a guest query in a private chat of other people"));
         }
         let is_named_so = name.ends_with("message") || name.ends_with("post");
         if !is_named_so && Content::of(message).is_event {
-            return Err(ParseError::Ignored("unknown kind without readable content"));
+            return Err(ParseError("unknown kind without readable content"));
         }
         Ok(Incoming::message(self.draft(message, chat, Flavour::Unknown)?))
     }
 
     fn membership(&self, value: &Value) -> Result<Incoming, ParseError> {
-        let change = JsonView::of(value).ok_or(ParseError::Ignored("the change is not an object"))?;
-        let chat = change.object("chat").ok_or(ParseError::Ignored("the change has no chat"))?;
-        let chat_id = chat.int("id").ok_or(ParseError::Ignored("the chat has no id"))?;
-        let member =
-            change.object("new_chat_member").ok_or(ParseError::Ignored("the change has no new member"))?;
+        let change = JsonView::of(value).ok_or(ParseError("the change is not an object"))?;
+        let chat = change.object("chat").ok_or(ParseError("the change has no chat"))?;
+        let chat_id = chat.int("id").ok_or(ParseError("the chat has no id"))?;
+        let member = change.object("new_chat_member").ok_or(ParseError("the change has no new member"))?;
         let can_write = match member.text("status") {
             Some("creator" | "administrator" | "member") => true,
             Some("restricted") => member.flag("can_send_messages"),
             Some("left" | "kicked") => false,
-            _ => return Err(ParseError::Ignored("the member's status is unknown")),
+            _ => return Err(ParseError("the member's status is unknown")),
         };
         let chat = self.chat_key(chat_id, chat_type(chat, Flavour::Own), Flavour::Own, None)?;
         Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
@@ -137,7 +136,7 @@ impl Parser<'_> {
     /// Parses the press of an approval button. If the message with the button is no longer accessible to Telegram, the
     /// update names only its id and chat.
     fn press(&self, value: &Value) -> Result<Incoming, ParseError> {
-        const NOT_OURS: ParseError = ParseError::Ignored("holds no message of a chat");
+        const NOT_OURS: ParseError = ParseError("holds no message of a chat");
         let press = JsonView::of(value).ok_or(NOT_OURS)?;
         let button = press.text("data").and_then(Button::parse).ok_or(NOT_OURS)?;
         let (Some(callback_id), Some(from), Some(message)) =
@@ -186,7 +185,7 @@ impl Parser<'_> {
         chat: JsonView<'_>,
         flavour: Flavour,
     ) -> Result<Draft, ParseError> {
-        let chat_id = chat.int("id").ok_or(ParseError::Ignored("the chat has no id"))?;
+        let chat_id = chat.int("id").ok_or(ParseError("the chat has no id"))?;
         let topic = metadata::topic(message).or_else(|| metadata::direct_messages_topic(message));
         let content = Content::of(message);
         let sender = metadata::sender(message).and_then(|sender| sender.int("id"));
@@ -228,9 +227,7 @@ impl Parser<'_> {
     fn message_id(&self, message: JsonView<'_>) -> Result<MessageId, ParseError> {
         let id = message.int("message_id").and_then(|id| u64::try_from(id).ok()).filter(|id| *id != 0);
         let of_update = || MessageId::new(format!("u{}", self.update_id?)).ok();
-        id.map(MessageId::number)
-            .or_else(of_update)
-            .ok_or(ParseError::Ignored("neither message nor update has an id"))
+        id.map(MessageId::number).or_else(of_update).ok_or(ParseError("neither message nor update has an id"))
     }
 
     /// Returns the command in the text. A caption is never a command, since its medium would be lost.

@@ -19,13 +19,14 @@ fn each_case_follows_its_rule() {
 }
 
 #[test]
-fn what_is_no_event_and_a_key_that_cannot_be_are_errors() {
+fn what_is_no_event_is_an_error_and_a_key_that_cannot_be_is_ignored() {
     for other in [json!([]), json!("x"), json!(1), json!(null)] {
         assert_eq!(parse(&other, &bot(), &settings()), Err(ReadError::NotAnEvent));
     }
     let broken = Settings { agent_id: "\u{1}".into(), dm_scope: DmScope::User, ..settings() };
-    let found = parse(&received(p2p(text("hi"))), &bot(), &broken);
-    assert!(matches!(found, Err(ReadError::Settings(_))));
+    let reason = "an id of the event cannot be part of a chat key";
+    let ignored = Incoming::ignored("im.message.receive_v1", reason);
+    assert_eq!(incoming_under(&received(p2p(text("hi"))), &broken), ignored);
 }
 
 #[test]
