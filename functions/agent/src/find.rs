@@ -129,7 +129,7 @@ pub(crate) async fn find(
                 return Ok(Found { task, ending, leaves_more });
             }
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
-            let own = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
+            let (own, _) = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
             let budget = prepare(agent, &lease, &own, &mut offered).await;
             if budget::make_room(agent, &mut lease, &own, budget, &mut summaries).await? {
                 continue;
@@ -232,8 +232,7 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     if !add_covered(agent, chat, &turn, &mut records).await? {
         return Ok(None);
     }
-    let own = records_of_turn(&records, &turn.covers, at, &policy);
-    let mut offered = offer(agent, chat, &own).await;
+    let mut offered = offer(agent, chat, &records_of_turn(&records, &turn.covers, at, &policy).0).await;
     offered.select(head, agent.view.window);
     let mut turn = ClaimedTurn::new(lease.clone(), turn, records)?;
     // A reply that is begun is finished, whatever is left.

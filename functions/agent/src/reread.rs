@@ -68,8 +68,7 @@ pub(crate) async fn extend(
     let (now, policy) = (agent.clock.now(), agent.policy(0));
     let mut own = turn.turn.clone();
     if !edited.is_empty() {
-        let of_turn = records_of_turn(&records, &own.covers, now, &policy);
-        let unanswered = context(&of_turn, now, &policy).unanswered;
+        let unanswered = records_of_turn(&records, &own.covers, now, &policy).1.unanswered;
         own.covers.retain(|base| unanswered.contains(base) || !edited.contains(base));
         if own.covers.is_empty() {
             return Err(TurnError::TakenBack);

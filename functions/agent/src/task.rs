@@ -1,7 +1,7 @@
 //! The work of one run: a [`Task`], each with what it takes to do it, and the [`ClaimedTurn`] that most of them are about.
 
 use annals_core::approval;
-use annals_core::context::{Context, Policy, context, records_of_turn};
+use annals_core::context::{Context, Policy, records_of_turn};
 use annals_core::language::Language;
 use annals_core::limits::Quota;
 use annals_core::media;
@@ -214,7 +214,7 @@ impl ClaimedTurn {
     }
 
     pub(crate) fn context(&self, now: Timestamp, policy: &Policy) -> Context {
-        context(&records_of_turn(&self.records, &self.turn.covers, now, policy), now, policy)
+        records_of_turn(&self.records, &self.turn.covers, now, policy).1
     }
 
     /// Returns the source of the memory entries that the turn saves: the messages that it answers.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::context::{Context, Policy, context, records_of_turn};
+use annals_core::context::{Context, Policy, records_of_turn};
 use annals_core::message::UiMessage;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
@@ -227,8 +227,8 @@ impl Http {
         let mut records = records.map_err(Failure::unreadable)?;
         // It may have been stored within the same millisecond.
         records.retain(|record| record.message_id != reply.message_id);
-        let records = records_of_turn(&records, reply.covers(), at, &policy);
-        let Context { messages, times, .. } = context(&records, at, &policy);
+        let (records, context) = records_of_turn(&records, reply.covers(), at, &policy);
+        let Context { messages, times, .. } = context;
         let recalled = recalled(history, &reply.chat, &records, at, &self.view, &self.memory).await?;
         let time_marks = TimeMarks::new(&times, at, recalled.time_zone);
         let (mut system, mut memory, mut tools) = (None, None, None);

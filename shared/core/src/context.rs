@@ -34,6 +34,7 @@ mod message;
 mod replaced;
 mod session;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -98,23 +99,24 @@ pub fn context(records: &[Record], now: Timestamp, policy: &Policy) -> Context {
     SessionView::of(records, now, policy).into_context(policy)
 }
 
-/// Returns `records` without the unanswered messages that a turn does not cover: its reply comes before them. `covers` are
-/// the bases of the messages that it covers.
-pub fn records_of_turn(
-    records: &[Record],
+/// Returns `records` without the unanswered messages that a turn does not cover, since its reply comes before them, and their
+/// context. `covers` are the bases of the messages that it covers.
+pub fn records_of_turn<'a>(
+    records: &'a [Record],
     covers: &[SortKey],
     now: Timestamp,
     policy: &Policy,
-) -> Vec<Record> {
-    let mut records = records.to_vec();
+) -> (Cow<'a, [Record]>, Context) {
+    let mut own = Cow::Borrowed(records);
     loop {
-        let seen = context(&records, now, policy);
-        let later: HashSet<&SortKey> = seen.unanswered.iter().filter(|base| !covers.contains(base)).collect();
+        let seen = context(&own, now, policy);
+        let is_later = |base: &&SortKey| !covers.contains(base);
+        let later: HashSet<SortKey> = seen.unanswered.iter().filter(is_later).cloned().collect();
         if later.is_empty() {
-            return records;
+            return (own, seen);
         }
         // Without the unanswered messages of one line, another line may be in view, with unanswered messages of its own.
-        records.retain(|record| !later.contains(&record.key.base()));
+        own.to_mut().retain(|record| !later.contains(&record.key.base()));
     }
 }
 

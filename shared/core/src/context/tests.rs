@@ -873,14 +873,19 @@ proptest! {
 #[test]
 fn a_reply_is_made_from_the_history_without_the_messages_that_it_does_not_cover() {
     let records = [user(0, 1), reply(&[(0, 1)]), user(1, 2), user(1, 3)];
-    let own = |covers: &[SortKey]| records_of_turn(&records, covers, hours(2), &policy());
+    let own = |covers: &[SortKey]| {
+        let (own, seen) = records_of_turn(&records, covers, hours(2), &policy());
+        assert_eq!(seen, context(&own, hours(2), &policy()));
+        own.into_owned()
+    };
     assert_eq!(own(&[key(1, 2), key(1, 3)]), records);
     assert_eq!(own(&[key(1, 2)]), records[..3]);
     assert_eq!(own(&[key(1, 3)]), [&records[..2], &records[3..]].concat());
     assert_eq!(own(&[]), records[..2]);
     // Messages before and after a boundary.
     let parted = [user(1, 2), user(1, 3), boundary(2, 4), user(2, 5)];
-    assert_eq!(records_of_turn(&parted, &[key(2, 5)], hours(2), &policy()), parted[2..]);
+    let (own, _) = records_of_turn(&parted, &[key(2, 5)], hours(2), &policy());
+    assert_eq!(own.into_owned(), parted[2..]);
 }
 
 /// Returns an unanswered message of so many words.
