@@ -195,6 +195,15 @@ impl Details {
         }
     }
 
+    fn said_mut(&mut self) -> Option<&mut Said> {
+        match self {
+            Self::Message(said) | Self::Event(said) | Self::Boundary(said) | Self::Command(said) => {
+                Some(said)
+            }
+            Self::Reply(_) | Self::Notice(_) | Self::Summary(_) => None,
+        }
+    }
+
     fn answer(&self) -> Option<&Answer> {
         match self {
             Self::Reply(answer) | Self::Notice(answer) => Some(answer),
@@ -243,25 +252,15 @@ impl Record {
 
     /// Sets the secret with which the platform lets it be answered. Does nothing to what the agent says.
     pub fn set_reply_token(&mut self, token: ReplyToken) {
-        if let Details::Message(said)
-        | Details::Event(said)
-        | Details::Boundary(said)
-        | Details::Command(said) = &mut self.details
-        {
+        if let Some(said) = self.details.said_mut() {
             said.reply_token = Some(token);
         }
     }
 
     /// Makes it a message that asks for no answer.
     pub fn ask_nothing(&mut self) {
-        match &mut self.details {
-            Details::Message(said)
-            | Details::Event(said)
-            | Details::Boundary(said)
-            | Details::Command(said) => {
-                said.asks = false;
-            }
-            Details::Reply(_) | Details::Notice(_) | Details::Summary(_) => {}
+        if let Some(said) = self.details.said_mut() {
+            said.asks = false;
         }
     }
 
