@@ -11,7 +11,7 @@
 //! message that is appended meanwhile is not counted, and so is shown, whatever its time.
 
 use annals_core::compaction::cut::{Cut, Rules, Why, cut, cut_at, expires, to_keep};
-use annals_core::compaction::summary::{MAX_QUOTED, NoSummary, accept, extract, prompt};
+use annals_core::compaction::summary::{MAX_QUOTED, NoSummary, SourceTokens, accept, extract, prompt};
 use annals_core::context::context;
 use annals_core::context::view::SessionView;
 use annals_core::memory::Owner;
@@ -223,8 +223,8 @@ impl Compaction {
             extract(cut, max_tokens)
         } else {
             let local_time = self.local_time(cut).await;
-            let tokens = (rules.source_tokens, view.corrected(counted));
-            let mut prompt = prompt(cut, max_tokens, tokens, focus, &local_time);
+            let source = SourceTokens { counted: view.corrected(counted), limit: rules.source_tokens };
+            let mut prompt = prompt(cut, max_tokens, source, focus, &local_time);
             prompt.max_tokens = view.corrected(prompt.max_tokens);
             match self.model.complete(&prompt).await {
                 Err(ModelError::Filtered) => return Err(NoSummary::Refusal.into()),

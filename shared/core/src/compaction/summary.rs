@@ -53,12 +53,21 @@ pub enum NoSummary {
     LongerThanSource { tokens: u32, source_tokens: u32 },
 }
 
-/// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. If its messages, of
-/// `counted_tokens`, have more than `source_tokens`, the longer ones are shortened. Times are told as `local_time`.
+/// Tokens of the messages of a summary's source.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceTokens {
+    /// Their number, as the model counts them.
+    pub counted: u32,
+    /// Maximum number in a request.
+    pub limit: u32,
+}
+
+/// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. If its messages exceed the limit
+/// of `source`, the longer ones are shortened. Times are told as `local_time`.
 pub fn prompt(
     cut: &Cut<'_, '_>,
     max_tokens: u32,
-    (source_tokens, counted_tokens): (u32, u32),
+    source: SourceTokens,
     focus: Option<&str>,
     local_time: &LocalTime,
 ) -> Prompt {
@@ -74,11 +83,11 @@ pub fn prompt(
         text.push_str(&markup::summary(&folded.message.plain_text()));
     }
     // With few exceptions, a character is at most one token.
-    let most = u64::from(source_tokens);
-    let quoted = if counted_tokens > source_tokens {
+    let most = u64::from(source.limit);
+    let quoted = if source.counted > source.limit {
         let length = |message: &Message<'_>| message.newest().message.plain_text().chars().count() as u64;
         let all: u64 = cut.counted.iter().map(length).sum();
-        most.max(all * most / u64::from(counted_tokens)) / cut.counted.len().max(1) as u64
+        most.max(all * most / u64::from(source.counted)) / cut.counted.len().max(1) as u64
     } else {
         most
     };

@@ -85,7 +85,8 @@ const RULES: Rules =
 /// Returns the prompt for a summary of all `records`.
 fn prompt_for(records: &[Record], max_tokens: u32, focus: Option<&str>) -> Prompt {
     let view = SessionView::of(records, hours(9), &POLICY);
-    prompt(&cut(&view, Why::Asked, &RULES, hours(9)).unwrap(), max_tokens, (1_000, 0), focus, &utc())
+    let source = SourceTokens { counted: 0, limit: 1_000 };
+    prompt(&cut(&view, Why::Asked, &RULES, hours(9)).unwrap(), max_tokens, source, focus, &utc())
 }
 
 fn utc() -> LocalTime {
@@ -145,7 +146,7 @@ fn messages_that_must_be_counted_together_are_shortened_to_the_tokens_that_a_req
     }
     let view = SessionView::of(&talk, hours(9), &POLICY);
     let all = Cut { folded: None, counted: &view.earlier, leaves_more: false };
-    let said = |most, counted| prompt(&all, 100, (most, counted), None, &utc()).text;
+    let said = |limit, counted| prompt(&all, 100, SourceTokens { counted, limit }, None, &utc()).text;
     let counted: u32 = view.earlier.iter().map(Message::tokens).sum();
     // A model that counts fewer tokens than we do is told all of it.
     for most in [counted, counted * 4 / 5] {
