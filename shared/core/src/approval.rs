@@ -261,12 +261,15 @@ pub fn is_unfinished(message: &UiMessage) -> bool {
 /// of a person. One that has lapsed continues no more; see [`to_resume`].
 pub fn settled<'a>(records: &'a [Record], reply: &SortKey, now: Timestamp) -> Option<&'a Record> {
     let newest = newest_form(records, reply)?;
-    let verdicts: Vec<Verdict> = records.iter().filter_map(Verdict::of).collect();
-    let goes_on = is_answered(&newest.message, &verdicts)
-        || allowed(&newest.message).next().is_some()
-        || is_unfinished(&newest.message);
     let has_lapsed = || records.iter().any(|record| record.key == *reply && record.has_lapsed(now));
-    (!goes_on || has_lapsed()).then_some(newest)
+    (!goes_on(newest, records) || has_lapsed()).then_some(newest)
+}
+
+/// Returns true if a reply whose newest form is `newest` continues: the verdicts among `records` answer all its requests, or a
+/// run broke off after they did.
+fn goes_on<'a>(newest: &Record, records: impl IntoIterator<Item = &'a Record>) -> bool {
+    let verdicts: Vec<Verdict> = records.into_iter().filter_map(Verdict::of).collect();
+    is_answered(&newest.message, &verdicts) || (newest.key.is_later_form() && is_unfinished(&newest.message))
 }
 
 /// Returns the newest form of the reply at `reply` in `records`.
@@ -285,17 +288,16 @@ pub fn to_resume(records: &[Record], now: Timestamp) -> Vec<SortKey> {
     for record in records.iter().filter(|record| record.key.belongs_to_reply()) {
         hanging.entry(record.key.base()).or_default().push(record);
     }
-    let goes_on = |reply: &&Record| {
+    let is_due = |reply: &&Record| {
         let Some(own) = hanging.get(&reply.key.base()) else { return false };
         let forms = own.iter().copied().filter(|record| record.kind() == Kind::Revision);
         let newest = forms.max_by_key(|record| record.revision()).unwrap_or(reply);
-        let verdicts: Vec<Verdict> = own.iter().copied().filter_map(Verdict::of).collect();
-        is_answered(&newest.message, &verdicts) || (newest.revision() > 0 && is_unfinished(&newest.message))
+        goes_on(newest, own.iter().copied())
     };
     let is_live =
         |record: &&Record| record.kind() == Kind::Normal && record.key.is_reply() && !record.has_lapsed(now);
     let replies = records.iter().filter(is_live);
-    replies.filter(goes_on).map(|reply| reply.key.clone()).collect()
+    replies.filter(is_due).map(|reply| reply.key.clone()).collect()
 }
 
 /// A button of a request, as platforms carry it: the request and the place of its reply.
@@ -421,6 +423,7 @@ mod tests {
     fn a_reply_goes_on_once_all_its_requests_are_answered_until_it_ends_with_words() {
         let asked = form(0, &[REQUESTED, REQUESTED]);
         check(&[testing::reply(&[(0, 1)])], false, Some(0));
+        check(&[form(0, &["output-available"])], false, Some(0));
         check(from_ref(&asked), false, Some(0));
         check(&[asked.clone(), answer(0, true)], false, Some(0));
         let told = [asked, answer(0, true), answer(1, false)];
