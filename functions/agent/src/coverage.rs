@@ -75,8 +75,6 @@ pub(crate) fn answered_by(records: &[Record], sent: &SortKey, waiting: Vec<SortK
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use annals_core::record::{Channel, Kind};
     use annals_core::reply_token::ReplyToken;
     use annals_core::sort_key::{MessageId, Timestamp};
@@ -168,7 +166,7 @@ mod tests {
 
     #[test]
     fn an_operators_message_answers_what_was_stored_before_it_in_its_window() {
-        let late = Record { sent_at: hours(2).plus(Duration::from_millis(1)), ..user(0, 4) };
+        let late = Record { sent_at: hours(2).next(), ..user(0, 4) };
         let same_time = Record { sent_at: hours(2), ..user(0, 5) };
         let records =
             [user(0, 1), elsewhere(user(0, 2)), boundary(0, 3), late, same_time, sent(user(2, 9), true)];

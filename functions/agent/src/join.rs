@@ -13,8 +13,6 @@ use crate::ask::TIMED_OUT;
 use crate::error::TurnError;
 use crate::retry_policy::{Attempt, JOINS, SUMMARIES_TIME};
 
-const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
-
 /// Carries out the joins that the head of `lease` notes, the oldest first; `named` are the messages that the turns of the
 /// queue name.
 pub(crate) async fn carry_out_joins(
@@ -60,7 +58,7 @@ async fn come_back(
     let person = people.person_of(&left.identity).await?;
     let now = agent.clock.now();
     // The same in each attempt.
-    let ts = named.iter().min().map_or(now, SortKey::ts).minus(MILLISECOND);
+    let ts = named.iter().min().map_or(now, SortKey::ts).previous();
     let own = ChatKey::direct(&agent.agent_id, &person);
     let mut chats: Vec<ChatKey> = own.into_iter().chain([left.chat.clone()]).collect();
     chats.dedup();

@@ -163,11 +163,11 @@ pub(crate) async fn usage(
     let now = http.clock.now();
     let to = match query.to.as_deref() {
         Some(to) => time(to, DAY)?,
-        None => now.plus(Duration::from_millis(1)),
+        None => now.next(),
     };
     let from = match query.from.as_deref() {
         Some(from) => time(from, Duration::ZERO)?,
-        None => start_of_day(to.minus(Duration::from_millis(1))).minus(DEFAULT_RANGE),
+        None => start_of_day(to.previous()).minus(DEFAULT_RANGE),
     };
     let before = query.before.as_deref().map(ListCursor::decode).transpose();
     let before = before.map_err(|error| bad_cursor(error.to_string()))?;

@@ -62,7 +62,7 @@ impl ImportedChat {
         let kept = (newest..in_session.len())
             .find(|at| in_session[*at].is_interaction && sum(&in_session[*at..]) <= budget / 2)
             .or_else(|| in_session.iter().rposition(|message| message.is_interaction))?;
-        let boundary = in_session[kept].ts.minus(Duration::from_millis(1));
+        let boundary = in_session[kept].ts.previous();
         Some(Start { from: boundary, boundary: Some(boundary) })
     }
 
@@ -143,7 +143,7 @@ mod tests {
             said.start(&view(stale_after, keep)).and_then(|start| start.boundary)
         };
         assert_eq!(boundary(talk(10), TWO_DAYS, 4), None, "it fits");
-        let before = |hour| Some(at(hour).minus(Duration::from_millis(1)));
+        let before = |hour| Some(at(hour).previous());
         assert_eq!(boundary(talk(11), TWO_DAYS, 4), before(96));
         assert_eq!(
             boundary(talk(11), TWO_DAYS, 5),

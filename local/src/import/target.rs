@@ -31,7 +31,6 @@ const MAX_WAITING: usize = 4 * MAX_IMPORTED_AT_ONCE;
 /// Time after a reply of the agent within which its pieces are sent, and largest difference of clocks.
 const DELIVERED_WITHIN: Duration = Duration::from_hours(1);
 const MAX_SKEW: Duration = Duration::from_mins(1);
-const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Text of the boundary between an imported history and its newest messages, for readers of the history.
 const BOUNDARY: &str =
@@ -208,7 +207,7 @@ impl Target {
         let id = id_of(&item);
         let known = self.stored.messages.get(&id);
         // A message without a time follows the one before it; the first is of now.
-        let default = || known.map(|known| known.ts).or(self.last.map(|last| last.plus(MILLISECOND)));
+        let default = || known.map(|known| known.ts).or(self.last.map(Timestamp::next));
         let ts = item.ts.or_else(default).unwrap_or(now);
         self.last = Some(ts);
         item.draft.ts = ts;

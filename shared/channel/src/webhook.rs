@@ -314,7 +314,7 @@ pub fn withdrawn(record: &Record, at: Option<Timestamp>, words: &str) -> Option<
     let form = record.form_ts();
     let form_ts = match at {
         Some(at) => form.map_or(at, |form| form.max(at)),
-        None => form.unwrap_or(record.ts).plus(Duration::from_millis(1)),
+        None => form.unwrap_or(record.ts).next(),
     };
     let mut draft = Draft::from(record)
         .of_kind(if record.kind() == Kind::Event { Kind::Event } else { Kind::Normal })

@@ -79,6 +79,18 @@ impl Timestamp {
         Self(self.0.saturating_sub(millis).max(Self::MIN.0))
     }
 
+    /// Returns the time a millisecond later.
+    #[must_use]
+    pub fn next(self) -> Self {
+        self.plus(std::time::Duration::from_millis(1))
+    }
+
+    /// Returns the time a millisecond earlier.
+    #[must_use]
+    pub fn previous(self) -> Self {
+        self.minus(std::time::Duration::from_millis(1))
+    }
+
     /// Returns the time that has passed since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
@@ -324,8 +336,8 @@ mod tests {
             (at(2000).plus(Duration::from_secs(3)), at(5000).minus(Duration::from_secs(3))),
             (at(5000), at(2000))
         );
-        assert_eq!(Timestamp::MAX.plus(Duration::from_millis(1)), Timestamp::MAX);
-        assert_eq!(Timestamp::MIN.minus(Duration::from_millis(1)), Timestamp::MIN);
+        assert_eq!(Timestamp::MAX.next(), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.previous(), Timestamp::MIN);
         assert_eq!(
             (Timestamp::from_secs(i64::MAX), Timestamp::from_secs(-1)),
             (Timestamp::MAX, Timestamp::MIN)

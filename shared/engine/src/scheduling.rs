@@ -26,9 +26,6 @@ use annals_store::history::{Fired, History, HistoryError, Position, Reuse, Store
 use annals_store::queue::{QueueError, Turn, TurnQueue};
 use tracing::Instrument;
 
-/// Distance of an occurrence's record from the newest record, which it follows whatever the clock says.
-const MILLISECOND: Duration = Duration::from_millis(1);
-
 /// Time after a platform's refusal for which the occurrences of a cron pattern are skipped: each would be a reply that nobody gets,
 /// and mostly a request to the model. Less than a day, so that a daily one is tried each day.
 const BLOCKED_PAUSE: Duration = Duration::from_hours(12);
@@ -175,7 +172,7 @@ impl Scheduling {
         let mut from = SortKey::start_of(due.due_at);
         if !due.has_fired {
             let newest = self.history.page(chat, &Position::Newest, 1).await?.records;
-            let newest = newest.last().map_or(Timestamp::MIN, |record| record.key.ts().plus(MILLISECOND));
+            let newest = newest.last().map_or(Timestamp::MIN, |record| record.key.ts().next());
             let Some(draft) = self.draft(&due, now.max(newest), is_late.then_some(now)) else {
                 return Ok(None);
             };

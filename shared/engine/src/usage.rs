@@ -140,8 +140,7 @@ pub async fn told(
 ) -> Result<String, HistoryError> {
     let today = start_of_day(now);
     let from = today.minus(Duration::from_secs((DAYS - 1) * DAY_SECS));
-    let ChatUsage { spent, is_cut } =
-        of_chat(history, chat, from, now.plus(Duration::from_millis(1))).await?;
+    let ChatUsage { spent, is_cut } = of_chat(history, chat, from, now.next()).await?;
     let total = |wanted: &dyn Fn(&Spent) -> bool| {
         let mut total = Total::default();
         spent.iter().filter(|spent| wanted(spent)).for_each(|spent| total.add(spent, prices));

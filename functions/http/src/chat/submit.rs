@@ -165,7 +165,7 @@ impl Http {
     /// Returns the current time, or one after all records of `read`: a message that replaces or stops others follows
     /// them, whatever the clock says.
     pub(super) fn now_after(&self, read: &ContextRead) -> Timestamp {
-        let newest = read.records.last().map(|record| record.key.ts().plus(MILLISECOND));
+        let newest = read.records.last().map(|record| record.key.ts().next());
         newest.into_iter().fold(self.clock.now(), Timestamp::max)
     }
 
@@ -330,9 +330,6 @@ impl Request<'_> {
         self.room.placed(draft(self.caller, self.chat, channel, user_id, message_id, self.now, parts))
     }
 }
-
-/// Distance of a message from one of the same time that it follows.
-const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Adds the metadata that `message` has of its client, and its time zone.
 fn add_metadata(draft: &mut Draft, message: &UiMessage) {

@@ -10,12 +10,11 @@
 //! Source: [list](https://open.feishu.cn/document/server-docs/im-v1/message/list),
 //! [get](https://open.feishu.cn/document/server-docs/im-v1/message/get).
 
-use std::time::Duration;
-
 use annals_channel::json::JsonView;
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::draft::Draft;
 use annals_core::message::Part;
+use annals_core::sort_key::Timestamp;
 use serde_json::Value;
 
 use super::bot::Bot;
@@ -101,7 +100,7 @@ pub fn with_children(draft: Draft, items: &[Value]) -> Draft {
         return draft;
     }
     lines.insert(0, bracketed("forwarded messages", None));
-    let form_ts = draft.form_ts.map(|at| at.plus(Duration::from_millis(1)));
+    let form_ts = draft.form_ts.map(Timestamp::next);
     draft.with_parts(vec![Part::text(lines.join("\n"))]).with_form_ts(form_ts)
 }
 

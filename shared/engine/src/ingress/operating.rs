@@ -17,9 +17,6 @@ use annals_store::queue::Turn;
 
 use super::{Ingress, IngressError};
 
-/// Distance of an operator's message from the newest record, which it follows whatever the clock says.
-const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
-
 /// A chat to which an operator writes.
 #[derive(Debug)]
 pub struct Desk {
@@ -45,7 +42,7 @@ impl Desk {
 
     /// Returns the time of the next record: `now`, or directly after the newest record.
     fn next_ts(&self, now: Timestamp) -> Timestamp {
-        now.max(self.newest.plus(MILLISECOND))
+        now.max(self.newest.next())
     }
 
     /// Returns a notice of the operator `by`.

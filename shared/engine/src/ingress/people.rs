@@ -32,8 +32,6 @@ use super::{Ingress, IngressError};
 /// Maximum number of identities of one Person.
 pub const MAX_IDENTITIES: usize = 16;
 
-const MILLISECOND: std::time::Duration = std::time::Duration::from_millis(1);
-
 /// The chat of a message that is to be sent to a person's direct chat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectChat {
@@ -201,7 +199,7 @@ impl Ingress {
         if !self.history.is_empty(window).await? {
             let join = Join {
                 id: event_id(&format!("scope-{}", ts.as_millis())),
-                ts: ts.minus(MILLISECOND),
+                ts: ts.previous(),
                 from: window.clone(),
                 part: Part::All,
                 from_person: identity.to_owned(),
@@ -290,7 +288,7 @@ impl Ingress {
         for agent in self.config.agents.ids() {
             self.separate_with(agent, identities, person, (id, ts)).await?;
         }
-        let at = self.history.clock().now().max(ts.plus(MILLISECOND));
+        let at = self.history.clock().now().max(ts.next());
         for identity in identities {
             self.people.unlink(identity, person, at, by).await?;
             self.people.remove_member(person, identity).await?;
