@@ -360,7 +360,7 @@ impl Window {
         self.offered.fit(budget);
         // The context of a paused reply is not compacted for it, but for the next turn.
         if let Scope::New { read_from } = scope
-            && compact_or_continue(agent, &mut turn.lease, &turn.records, Why::Room { budget }).await?
+            && compact_or_continue(agent, &mut turn.lease, &turn.records, Why::TooLong { budget }).await?
         {
             reread(agent, turn, read_from.as_ref()).await?;
         }

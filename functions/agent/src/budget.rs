@@ -25,7 +25,7 @@ pub(crate) struct Summaries {
 
 /// Compacts once if the context of `records` exceeds `budget` tokens, or leaves the table soon. Returns true if it did, so
 /// that the records must be read again. A failure is logged, and the turn continues without what does not fit.
-pub(crate) async fn make_room(
+pub(crate) async fn compact_if_due(
     agent: &Agent,
     lease: &mut Lease,
     records: &[Record],

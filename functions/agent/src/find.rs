@@ -131,7 +131,7 @@ pub(crate) async fn find(
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
             let (own, _) = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
             let budget = prepare(agent, &lease, &own, &mut offered).await;
-            if budget::make_room(agent, &mut lease, &own, budget, &mut summaries).await? {
+            if budget::compact_if_due(agent, &mut lease, &own, budget, &mut summaries).await? {
                 continue;
             }
         }

@@ -197,15 +197,15 @@ impl Context {
         }
         // Short messages leave the rest of their share to the longer ones.
         sizes.sort_unstable();
-        let (mut room, mut shortened) = (budget, Vec::new());
+        let (mut left, mut shortened) = (budget, Vec::new());
         for (place, (tokens, at)) in sizes.iter().enumerate() {
-            let share = room / u32::try_from(sizes.len() - place).unwrap_or(u32::MAX);
+            let share = left / u32::try_from(sizes.len() - place).unwrap_or(u32::MAX);
             let message = &mut self.messages[*at];
             if *tokens > share {
                 message.shorten(f64::from(share) / f64::from(*tokens));
                 shortened.push(message.id.clone());
             }
-            room = room.saturating_sub((*tokens).min(share));
+            left = left.saturating_sub((*tokens).min(share));
         }
         self.tokens = self.tokens.saturating_sub(total).saturating_add(budget);
         shortened

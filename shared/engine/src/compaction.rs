@@ -116,7 +116,7 @@ impl Compaction {
                 self.history.end_summary(lease).await?;
             }
         }
-        if let Why::Room { budget } = why {
+        if let Why::TooLong { budget } = why {
             // A context that is too long for an answer is too long for a summary.
             rules.source_tokens = rules.source_tokens.min(budget);
         }
@@ -148,7 +148,7 @@ impl Compaction {
         if shown.saturating_add(summary).saturating_add(view.guide_tokens()) > budget
             && !view.earlier.is_empty()
         {
-            return Some(Why::Room { budget });
+            return Some(Why::TooLong { budget });
         }
         let horizon = self.history.retention().horizon(now);
         expires(&view, horizon.soon).then_some(Why::Expiring { before: horizon.before_long })

@@ -28,7 +28,7 @@ pub enum Why {
     /// A person asked for it: summarise all but the recent messages.
     Asked,
     /// The context exceeds this budget, or the model's window: summarise as much as necessary.
-    Room {
+    TooLong {
         /// Maximum tokens of the messages.
         budget: u32,
     },
@@ -82,7 +82,7 @@ pub fn cut<'v, 'a>(
     let recent = position_of_recent(earlier, rules.keep_recent.saturating_sub(count(&view.unanswered)));
     let wanted = match why {
         Why::Asked => recent,
-        Why::Room { budget } => position_that_fits(view, recent, rules, budget),
+        Why::TooLong { budget } => position_that_fits(view, recent, rules, budget),
         Why::Expiring { before } => earlier
             .iter()
             .rposition(|message| {

@@ -94,7 +94,7 @@ fn step() -> impl Strategy<Value = Step> {
         .prop_map(|(fails, call, counted, tokens)| Step::Answer { fails, call, counted, tokens });
     let why = prop_oneof![
         Just(Why::Asked),
-        (50..BUDGET).prop_map(|budget| Why::Room { budget }),
+        (50..BUDGET).prop_map(|budget| Why::TooLong { budget }),
         (0..300_u64).prop_map(|hours| Why::Expiring { before: i64::try_from(hours).unwrap() }),
     ];
     prop_oneof![
@@ -463,7 +463,7 @@ impl Life {
                 prop_assert_eq!(context(&table, self.now, &policy(BUDGET)).left_out, 0);
                 return Ok(());
             }
-            if !self.compact(&table, Why::Room { budget: BUDGET })? {
+            if !self.compact(&table, Why::TooLong { budget: BUDGET })? {
                 let goes_alone = |message: &Message<'_>| {
                     let is_said = message.first.is_interaction() || view.summary.is_some();
                     is_said && Some(message.key()) > view.summed_up_to.as_ref()

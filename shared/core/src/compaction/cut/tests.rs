@@ -76,14 +76,14 @@ fn on_request_all_but_the_recent_messages_are_summarised() {
 fn for_lack_of_tokens_at_least_all_but_the_recent_messages_are_summarised() {
     // Eight messages of ten tokens, 21 for the time of each of a person, and ten for the summary. Recent messages stay if they
     // fit; otherwise the aim is 60 % of the budget.
-    check(&talk(4), Why::Room { budget: 1_000 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
-    check(&talk(4), Why::Room { budget: 51 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
-    check(&talk(4), Why::Room { budget: 50 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
-    check(&talk(4), Why::Room { budget: 29 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
+    check(&talk(4), Why::TooLong { budget: 1_000 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
+    check(&talk(4), Why::TooLong { budget: 51 }, "u1 a1 u2 a2 u3 a3 | u4 a4");
+    check(&talk(4), Why::TooLong { budget: 50 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
+    check(&talk(4), Why::TooLong { budget: 29 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
     // Unanswered messages take their part of the budget.
-    check(&[talk(4), vec![user(9, 9)]].concat(), Why::Room { budget: 51 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
-    check(&[talk(4), vec![user(9, 9)]].concat(), Why::Room { budget: 50 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
-    check(&[user(9, 9)], Why::Room { budget: 1 }, "nothing");
+    check(&[talk(4), vec![user(9, 9)]].concat(), Why::TooLong { budget: 51 }, "u1 a1 u2 a2 u3 a3 u4 | a4");
+    check(&[talk(4), vec![user(9, 9)]].concat(), Why::TooLong { budget: 50 }, "u1 a1 u2 a2 u3 a3 u4 a4 |");
+    check(&[user(9, 9)], Why::TooLong { budget: 1 }, "nothing");
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn the_budget_is_in_tokens_as_the_model_counts() {
     let mut records = talk(4);
     let usage = json!({"inputTokens": 200, "estimatedInputTokens": 100});
     set(&mut records[7].message.metadata, "usage", usage);
-    assert_eq!(told(&records, Why::Room { budget: 102 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 | u4 a4");
-    assert_eq!(told(&records, Why::Room { budget: 101 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 u4 | a4");
+    assert_eq!(told(&records, Why::TooLong { budget: 102 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 | u4 a4");
+    assert_eq!(told(&records, Why::TooLong { budget: 101 }, &RULES, 9), "u1 a1 u2 a2 u3 a3 u4 | a4");
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_pending_approval_prevents_cuts_after_it_until_its_patience_ends() {
     };
     for state in ["approval-requested", "approval-responded", "input-available", "input-streaming"] {
         check(&pending(state), Why::Asked, "u1 a1 u2 | a2 u3 a3 u4 a4");
-        check(&pending(state), Why::Room { budget: 1 }, "u1 a1 u2 | a2 u3 a3 u4 a4");
+        check(&pending(state), Why::TooLong { budget: 1 }, "u1 a1 u2 | a2 u3 a3 u4 a4");
         check(&pending(state), Why::Expiring { before: i64::MAX }, "nothing");
     }
     for state in ["output-available", "output-error", "output-denied"] {
@@ -291,11 +291,11 @@ fn a_summary_that_folds_another_names_the_source_of_both() {
 
 #[test]
 fn events_are_summarised_together_with_interactions() {
-    let room = Why::Room { budget: 1 };
-    check(&[event(1, 1), event(2, 2)], room, "nothing");
+    let too_long = Why::TooLong { budget: 1 };
+    check(&[event(1, 1), event(2, 2)], too_long, "nothing");
     let short = Rules { source_tokens: 1, ..RULES };
     let records = [event(1, 1), event(2, 2), aside(3, 3), aside(4, 4)];
-    assert_eq!(told(&records, room, &short, 9), "e1 e2 u3 | u4 more");
+    assert_eq!(told(&records, too_long, &short, 9), "e1 e2 u3 | u4 more");
 }
 
 #[test]
