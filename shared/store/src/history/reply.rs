@@ -5,7 +5,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::draft::Draft;
 use annals_core::message::{Role, UiMessage};
 use annals_core::metadata::Metadata;
-use annals_core::record::{Answer, Channel, Details, Record, Said, Source};
+use annals_core::record::{Answer, Channel, DeliveryFailure, Details, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::tokens;
 use annals_core::trace::Trace;
@@ -13,8 +13,8 @@ use ring::digest::{SHA256, digest};
 
 use super::append::Outcome;
 use super::counters::Addition;
-use super::table::{Anchor, Anchored};
-use super::{History, HistoryError, later_expiry};
+use super::table::{Anchor, Anchored, Update, json};
+use super::{History, HistoryError, later_expiry, partition};
 
 /// A reply of the agent that is to be appended.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,6 +181,18 @@ impl History {
             Anchored::Done | Anchored::Gone => Ok((Outcome::Stored, record)),
             Anchored::Taken(existing) => Ok((Outcome::Duplicate, self.record(&existing).await?)),
         }
+    }
+
+    /// Notes on the reply at `key` of `chat` why its delivery ended without success. Does nothing if it has left the table.
+    pub async fn note_delivery_failure(
+        &self,
+        chat: &ChatKey,
+        key: &SortKey,
+        failure: &DeliveryFailure,
+    ) -> Result<(), HistoryError> {
+        let update = Update::default().set("deliveryFailure", json(failure)?).when("attribute_exists(pk)");
+        self.table.update(&partition(chat), key.as_str(), update).await?;
+        Ok(())
     }
 
     /// Appends a summary after the last message or reply that it counts; one place takes one summary. `beside` is that

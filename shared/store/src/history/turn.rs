@@ -59,7 +59,6 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::person::Join;
-use annals_core::record::DeliveryFailure;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::title::Title;
 use annals_core::trace::Delivery;
@@ -311,18 +310,6 @@ impl History {
             None => Update::default().remove(["blocked"]).when("attribute_exists(pk)"),
         };
         self.update_head(chat, update).await?;
-        Ok(())
-    }
-
-    /// Notes on the reply at `key` of `chat` why its delivery ended without success. Does nothing if it has left the table.
-    pub async fn note_delivery_failure(
-        &self,
-        chat: &ChatKey,
-        key: &SortKey,
-        failure: &DeliveryFailure,
-    ) -> Result<(), HistoryError> {
-        let update = Update::default().set("deliveryFailure", json(failure)?).when("attribute_exists(pk)");
-        self.table.update(&partition(chat), key.as_str(), update).await?;
         Ok(())
     }
 }
