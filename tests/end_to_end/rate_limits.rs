@@ -17,6 +17,7 @@ use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::json;
 
 use crate::app::{passing, wait_until};
+use crate::faults::{Faults, Plan};
 use crate::turns::assert_answered_once;
 use crate::world::{World, message};
 
@@ -49,6 +50,11 @@ impl Bench {
         let platforms: [Arc<dyn Platform>; 2] = [Arc::new(client), Arc::new(app)];
         let deliverer = Deliverer::new(platforms, None).with_rate_limits(true);
         Agent { deliverer, ..self.world.agent() }
+    }
+
+    /// Returns the agent of an environment whose requests to the stores meet `faults`.
+    fn agent_with(&self, faults: Faults) -> Agent {
+        Agent { history: self.world.history_with(faults), ..self.agent(1) }
     }
 
     /// Somebody says a text of so many pieces, each with its number.
@@ -174,6 +180,32 @@ async fn messages_sent_by_a_dead_run_count_for_the_next_one_s_rate_limit() {
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     let sent = bench.sent();
     assert!(sent.ends_with(&numbered(1, 4).skip(2).collect::<Vec<_>>()) && sent.len() <= 5, "{sent:?}");
+}
+
+/// The table fails when the first piece is noted.
+#[tokio::test]
+async fn a_store_that_fails_between_two_pieces_does_not_end_the_reply() {
+    let asked = async |pieces| {
+        let bench = Bench::new().await;
+        let from = bench.hear(&bench.world.chat, "42", 1, pieces).await;
+        bench.world.fail_turn(14).await;
+        (bench, from)
+    };
+    // After one piece the run ends, with as many requests before that.
+    let (bench, from) = asked(1).await;
+    let requests = Faults::default();
+    bench.agent_with(requests.clone()).run(&bench.world.chat, &[from]).await.unwrap();
+
+    let (bench, from) = asked(2).await;
+    let (chat, world) = (&bench.world.chat, &bench.world);
+    let agent = bench.agent_with(Faults::new(Plan::Lost(requests.requests())));
+    let undone = agent.run(chat, std::slice::from_ref(&from)).await.unwrap_err();
+    assert!(matches!(undone.error, TurnError::History(_)), "{undone}");
+    assert_eq!(world.head().await.failures, 14, "it counted as a failure of Telegram");
+    assert_eq!(bench.sent().len(), 1);
+    bench.run(&bench.agent(1), chat, &from).await.unwrap();
+    assert_eq!(bench.sent(), numbered(1, 2).collect::<Vec<_>>());
+    assert!(bench.records(chat).await.iter().all(|record| record.delivery_failure().is_none()));
 }
 
 #[tokio::test]

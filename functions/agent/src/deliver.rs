@@ -13,7 +13,6 @@ use annals_core::sort_key::Timestamp;
 use annals_core::trace::Step;
 use annals_io::metrics::Metric;
 use annals_io::recorder::Timing;
-use annals_store::history::HistoryError;
 use annals_store::history::turn::{Blocked, OpenTurn, Reached};
 
 use crate::agent::Agent;
@@ -166,11 +165,8 @@ impl<'a> Sending<'a> {
         self.state().piece = None;
         let paced = self.sent();
         let turn = OpenTurn { sent, ..self.turn.turn.clone() };
-        match self.agent.history.note_sent(&self.turn.lease, &turn, paced).await {
-            Ok(()) => Ok(()),
-            Err(error @ HistoryError::LeaseLost) => self.end(error.into()),
-            Err(error) => Err(DeliveryError::Unavailable { reason: error.to_string() }),
-        }
+        let noted = self.agent.history.note_sent(&self.turn.lease, &turn, paced).await;
+        noted.or_else(|error| self.end(error.into()))
     }
 
     /// Counts a piece as sent; returns the time at which the rate limit has recovered. By the end of the request, since the
