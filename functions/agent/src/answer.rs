@@ -18,8 +18,8 @@ use crate::agent::Agent;
 use crate::ask::{Asked, Scope, TIMED_OUT, ask};
 use crate::budget::compact_on_command;
 use crate::error::TurnError;
-use crate::retry_policy::{Asking, Attempt};
-use crate::rounds::Rounds;
+use crate::retry_policy::Asking;
+use crate::run::Run;
 use crate::task::ClaimedTurn;
 use crate::tools::offered::Offered;
 
@@ -34,29 +34,23 @@ pub fn is_failure_text(message: &UiMessage) -> bool {
     is_typed || is_text()
 }
 
-/// Asks the model until `until`, commits to the turn, and stores the reply, or on the last attempt a notice that there is
-/// none. The records are read from `read_from`, if that is earlier than the head says.
+/// Asks the model, commits to the turn, and stores the reply, or on the last attempt a notice that there is none. The records
+/// are read from `read_from`, if that is earlier than the head says.
 pub(crate) async fn answer(
     agent: &Agent,
+    run: &Run<'_>,
     turn: &mut ClaimedTurn,
     offered: Offered,
     read_from: Option<SortKey>,
-    attempt: Attempt,
-    until: Timestamp,
     feed: &Feed,
 ) -> Result<Record, TurnError> {
-    let now = agent.clock.now();
-    let asking = Asking::new(attempt, agent.model.fallback().is_some(), now, until);
-    let asking = asking.with_rounds(agent.max_rounds());
-    let rounds = Rounds::new(&turn.lease.chat, &turn.reply_key());
-    let (kind, message) =
-        match ask(agent, turn, Scope::New { read_from }, offered, rounds, asking, feed).await? {
-            Asked::Reply(mut message) => {
-                begin_with_step(&mut message, turn.newest.channel);
-                (Kind::Normal, message)
-            }
-            Asked::Nothing { text, cause } => (Kind::Notice, failure(Notice::NoAnswer, text, &cause)),
-        };
+    let (kind, message) = match ask(agent, run, turn, Scope::New { read_from }, offered, feed).await? {
+        Asked::Reply(mut message) => {
+            begin_with_step(&mut message, turn.newest.channel);
+            (Kind::Normal, message)
+        }
+        Asked::Nothing { text, cause } => (Kind::Notice, failure(Notice::NoAnswer, text, &cause)),
+    };
     store(agent, turn, kind, message).await
 }
 
@@ -74,15 +68,14 @@ pub(crate) async fn refuse(
     store(agent, turn, Kind::Notice, notice).await
 }
 
-/// Carries out a `/compact` until `until`, commits to the turn, and stores a notice of the result.
+/// Carries out a `/compact`, commits to the turn, and stores a notice of the result.
 pub(crate) async fn answer_compact_command(
     agent: &Agent,
+    run: &Run<'_>,
     turn: &mut ClaimedTurn,
-    attempt: Attempt,
-    until: Timestamp,
 ) -> Result<Record, TurnError> {
     let now = agent.clock.now();
-    let asking = Asking::new(attempt, false, now, until);
+    let asking = Asking::new(run.attempt, false, now, run.ask_until());
     let compacted = tokio::select! {
         text = compact_on_command(agent, turn) => text,
         () = agent.clock.sleep(asking.until.since(now)) => Err(TIMED_OUT.into()),
@@ -99,7 +92,7 @@ pub(crate) async fn answer_compact_command(
                 _ => return Err(error),
             };
             let (is_hopeless, cause) = cause;
-            if !is_hopeless && !attempt.ends_asking() {
+            if !is_hopeless && !run.attempt.ends_asking() {
                 return Err(error);
             }
             tracing::error!(%error, "failed to compact a chat on /compact, and gave up; the user is told");

@@ -4,7 +4,8 @@ use annals_core::compaction::cut::Why;
 use annals_core::context::{Context, Policy};
 use annals_core::media;
 use annals_core::message::UiMessage;
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::record::Record;
+use annals_core::sort_key::SortKey;
 use annals_core::texts::Texts;
 use annals_core::time_marks::TimeMarks;
 use annals_core::trace::{Given, Step, digest_of};
@@ -20,6 +21,7 @@ use crate::mcp::Session;
 use crate::reread::{extend, reread};
 use crate::retry_policy::{Asking, Decision};
 use crate::rounds::{Rounds, call_tools};
+use crate::run::Run;
 use crate::task::ClaimedTurn;
 use crate::tools::offered::Offered;
 use crate::tools::{Since, Toolbox};
@@ -32,17 +34,29 @@ const STORE_FAILED: &str = "the store failed: see the log";
 const SHORTER: f64 = 0.6;
 
 /// The reply that the model is asked for.
-pub(crate) enum Scope {
+pub(crate) enum Scope<'a> {
     /// A new one. The records of its turn are read from `read_from`, if that is earlier than the head says.
     New {
         /// The earliest message that the queue named.
         read_from: Option<SortKey>,
     },
-    /// The rest of one that was stored at `at`, with the context of that time.
+    /// The rest of a stored one, with the context of its time.
     Paused {
-        /// Time of the stored reply.
-        at: Timestamp,
+        reply: &'a Record,
+        /// Its newest form.
+        message: &'a UiMessage,
     },
+}
+
+impl Scope<'_> {
+    /// Returns the reply to `turn` so far.
+    fn rounds(&self, turn: &ClaimedTurn) -> Rounds {
+        let chat = &turn.lease.chat;
+        match self {
+            Self::New { .. } => Rounds::new(chat, &turn.reply_key()),
+            Self::Paused { reply, message } => Rounds::resumed(message, chat, &reply.key),
+        }
+    }
 }
 
 /// The result of asking.
@@ -57,16 +71,16 @@ pub(crate) enum Asked {
     },
 }
 
-/// Asks the model until the reply in `rounds` is complete, or waits for an approval, and carries out the calls on the way.
+/// Asks the model until the reply is complete, or waits for an approval, and carries out the calls on the way.
 pub(crate) async fn ask(
     agent: &Agent,
+    run: &Run<'_>,
     turn: &mut ClaimedTurn,
-    scope: Scope,
+    scope: Scope<'_>,
     offered: Offered,
-    mut rounds: Rounds,
-    mut asking: Asking,
     feed: &Feed,
 ) -> Result<Asked, TurnError> {
+    let (mut asking, mut rounds) = (run.asking(agent), scope.rounds(turn));
     let session = agent.servers.as_deref().map(Session::new);
     let mut model = &agent.model;
     let mut window = Window::new(agent, offered);
@@ -154,19 +168,32 @@ pub(crate) async fn ask(
             Decision::HandBack => return Err(error),
             Decision::GiveUp => {
                 tracing::error!(%error, "failed to ask the model, and gave up; the user is told");
-                agent.metrics.add(Metric::TurnsGivenUp, 1);
-                let (texts, filtered) = (turn.texts(agent.language), failure == Some(&ModelError::Filtered));
-                let text = |text| if filtered { texts.filtered() } else { text };
-                if rounds.is_empty() {
-                    return Ok(Asked::Nothing { text: text(texts.no_answer()), cause });
-                }
-                let mut message = rounds.given_up(text(texts.unfinished()), model.name());
-                sign(agent, &mut message);
-                message.metadata.set_cause(&cause);
-                return Ok(Asked::Reply(message));
+                let is_filtered = failure == Some(&ModelError::Filtered);
+                return Ok(give_up(agent, turn, &mut rounds, model, is_filtered, cause));
             }
         }
     }
+}
+
+/// Ends the reply of a turn that `model` did not complete. The text says so, and if it `is_filtered`, why.
+fn give_up(
+    agent: &Agent,
+    turn: &ClaimedTurn,
+    rounds: &mut Rounds,
+    model: &Model,
+    is_filtered: bool,
+    cause: String,
+) -> Asked {
+    agent.metrics.add(Metric::TurnsGivenUp, 1);
+    let texts = turn.texts(agent.language);
+    let text = |text| if is_filtered { texts.filtered() } else { text };
+    if rounds.is_empty() {
+        return Asked::Nothing { text: text(texts.no_answer()), cause };
+    }
+    let mut message = rounds.given_up(text(texts.unfinished()), model.name());
+    sign(agent, &mut message);
+    message.metadata.set_cause(&cause);
+    Asked::Reply(message)
 }
 
 /// Names the profile that made `message`.
@@ -181,7 +208,7 @@ fn with_notes(
     mut message: UiMessage,
     finish: Finish,
     prepared: Option<&Prepared>,
-    scope: &Scope,
+    scope: &Scope<'_>,
     texts: &dyn Texts,
 ) -> UiMessage {
     let ends_early = match finish {
@@ -323,10 +350,10 @@ impl Window {
     }
 
     /// Makes the context of `turn`, and loads its images.
-    async fn prepare(&mut self, agent: &Agent, turn: &ClaimedTurn, scope: &Scope) -> Prepared {
+    async fn prepare(&mut self, agent: &Agent, turn: &ClaimedTurn, scope: &Scope<'_>) -> Prepared {
         let at = match scope {
             Scope::New { .. } => agent.clock.now(),
-            Scope::Paused { at } => *at,
+            Scope::Paused { reply, .. } => reply.sent_at,
         };
         let hides_earlier = self.hides_earlier;
         let token_budget = if hides_earlier { 0 } else { self.policy.token_budget };
@@ -350,7 +377,7 @@ impl Window {
         &mut self,
         agent: &Agent,
         turn: &mut ClaimedTurn,
-        scope: &Scope,
+        scope: &Scope<'_>,
         tokens: u32,
     ) -> Result<(), TurnError> {
         self.images.halve();

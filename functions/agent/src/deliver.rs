@@ -17,26 +17,23 @@ use annals_store::history::turn::{Blocked, OpenTurn, Reached};
 
 use crate::agent::Agent;
 use crate::error::TurnError;
-use crate::retry_policy::Attempt;
+use crate::run::Run;
 use crate::task::ClaimedTurn;
-use crate::typing::Typing;
 
 /// Time after a group refused a message before it is sent another.
 const BLOCKED_GROUP_PAUSE: Duration = Duration::from_hours(1);
 
 /// Sends the parts of `reply` after the first `shown_parts`, except the pieces that have been sent, as fast as the chat's
-/// rate limit allows; another run sends what cannot go out before `until`. Gives up if the platform refuses the reply, or
-/// has been unavailable for too long, and records the reason on the reply. Also returns when the chat may be sent more: see
+/// rate limit allows; another run sends what cannot go out in the time of this one. Gives up if the platform refuses the reply,
+/// or has been unavailable for too long, and records the reason on the reply. Also returns when the chat may be sent more: see
 /// `Head::paced`.
 #[tracing::instrument(skip_all)]
 pub(crate) async fn deliver(
     agent: &Agent,
+    run: &Run<'_>,
     turn: &ClaimedTurn,
     reply: &Record,
     shown_parts: usize,
-    attempt: Attempt,
-    until: Timestamp,
-    typing: &Typing,
 ) -> Result<(Reached, Option<Timestamp>), TurnError> {
     let (to, head) = (&turn.newest, &turn.lease.head);
     if !agent.deliverer.reaches(to.channel) {
@@ -65,7 +62,7 @@ pub(crate) async fn deliver(
         moved_to: None,
         requests: &buttons,
     };
-    let sending = &Sending::new(agent, turn, until, typing);
+    let sending = &Sending::new(agent, run, turn);
     let progress: &Progress<'_> = &|step| Box::pin(sending.step(step));
     let mut delivered = agent.deliverer.deliver(outgoing, turn.turn.sent, progress).await;
     if let Err(DeliveryError::Moved { chat, chat_id }) = delivered {
@@ -89,7 +86,7 @@ pub(crate) async fn deliver(
         // The platform has not failed: another run sends the rest.
         return Err(end);
     }
-    if matches!(failure, DeliveryError::Unavailable { .. }) && !attempt.ends_sending() {
+    if matches!(failure, DeliveryError::Unavailable { .. }) && !run.attempt.ends_sending() {
         return Err(TurnError::Delivery(failure));
     }
     agent.metrics.count(Metric::DeliveryFailures, to.channel);
@@ -109,10 +106,9 @@ pub(crate) async fn deliver(
 /// A reply that is being sent, piece by piece.
 struct Sending<'a> {
     agent: &'a Agent,
+    run: &'a Run<'a>,
     turn: &'a ClaimedTurn,
     rate_limit: Option<RateLimit>,
-    until: Timestamp,
-    typing: &'a Typing,
     state: Mutex<State>,
 }
 
@@ -128,12 +124,12 @@ struct State {
 }
 
 impl<'a> Sending<'a> {
-    fn new(agent: &'a Agent, turn: &'a ClaimedTurn, until: Timestamp, typing: &'a Typing) -> Self {
+    fn new(agent: &'a Agent, run: &'a Run<'a>, turn: &'a ClaimedTurn) -> Self {
         let rate_limit = agent.deliverer.rate_limit(&turn.newest);
         let paid =
             rate_limit.and_then(|rate_limit| rate_limit.believed(turn.lease.head.paced, agent.clock.now()));
         let state = Mutex::new(State { paid, ..State::default() });
-        Self { agent, turn, rate_limit, until, typing, state }
+        Self { agent, run, turn, rate_limit, state }
     }
 
     async fn step(&self, step: SendStep) -> Result<(), DeliveryError> {
@@ -148,13 +144,13 @@ impl<'a> Sending<'a> {
         let now = self.agent.clock.now();
         let wait =
             self.rate_limit.map(|rate_limit| rate_limit.wait(self.state().paid, now)).unwrap_or_default();
-        if !wait.is_zero() && now.plus(wait) > self.until {
+        if !wait.is_zero() && now.plus(wait) > self.run.send_until() {
             return self.end(TurnError::Unfinished);
         }
         self.agent.clock.sleep(wait).await;
         let is_first = !std::mem::replace(&mut self.state().has_begun, true);
         if is_first || is_last {
-            self.typing.sending();
+            self.run.typing.sending();
         }
         self.state().piece = Some(self.agent.recorder.begin(Step::Piece));
         Ok(())

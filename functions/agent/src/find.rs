@@ -23,20 +23,15 @@ use crate::next::{Next, has_stopped, next};
 use crate::quiet::pause_for_more;
 use crate::remember::{capture_ended, recall, uncaptured};
 use crate::reread::{add_covered, add_edited};
+use crate::run::Run;
 use crate::surroundings::append_surroundings;
 use crate::task::{ClaimedTurn, Found, PausedReply, StoppedTurn, Task, Work};
 use crate::tools::offered::{OWN, Offered};
 use crate::typing::Typing;
 
-/// Finds the work of a run: first a turn that a `/stop` has ended, then a committed turn, then unanswered messages. `named`
-/// are the messages that the turns of the queue name, `unstored` the reply that a `/stop` has kept this process from storing.
-pub(crate) async fn find(
-    agent: &Agent,
-    mut lease: Lease,
-    named: &[SortKey],
-    unstored: Option<&Unstored>,
-    typing: &Typing,
-) -> Result<Found, TurnError> {
+/// Finds the work of a run: first a turn that a `/stop` has ended, then a committed turn, then unanswered messages.
+pub(crate) async fn find(agent: &Agent, run: &Run<'_>) -> Result<Found, TurnError> {
+    let (mut lease, named) = (run.lease.clone(), run.named);
     let committed = lease.head.turn.clone();
     let nothing = |ending| Found { task: Task::Nothing, ending, leaves_more: committed.is_some() };
     let read_from = lease.head.context_from.clone();
@@ -73,10 +68,10 @@ pub(crate) async fn find(
         seen.context.to_resume.retain(is_own);
         let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
         if let Next::End { turn, command } = next {
-            return find_stopped(agent, lease, turn, &command, seen.records, unstored).await;
+            return find_stopped(agent, lease, turn, &command, seen.records, run.unstored).await;
         }
         if let Next::Answer { turn, .. } = &next {
-            announce(agent, typing, &lease, turn, &seen.records);
+            announce(agent, run.typing, &lease, turn, &seen.records);
         }
         if std::mem::take(&mut is_incomplete) && append_surroundings(agent, &lease.head, &seen).await? {
             continue;

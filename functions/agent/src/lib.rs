@@ -4,7 +4,7 @@
 //!
 //! - [`function`]: the deployed function
 //! - [`batch`]: a batch of the queue: chats side by side, failed turns handed back
-//! - `turn.rs`: one turn of one chat, from claim to finish
+//! - `turn.rs`: one turn of one chat, from claim to finish; `run.rs`: its run
 //! - `find.rs`: finds the work and prepares it; [`next`]: the decision, pure; `coverage.rs`: the messages of one turn, pure;
 //!   `task.rs`: the work; `reread.rs`: the records of a turn that have left the table
 //! - `quiet.rs`: waits for the rest of a burst; `surroundings.rs`: reads the messages around one of a group;
@@ -39,6 +39,7 @@ mod reread;
 mod resume;
 mod retry_policy;
 mod rounds;
+mod run;
 mod stop;
 mod surroundings;
 mod task;

@@ -17,7 +17,6 @@
 use annals_core::approval::{self, UNKNOWN, Verdict};
 use annals_core::message::{ToolCall, UiMessage};
 use annals_core::record::Record;
-use annals_core::sort_key::Timestamp;
 use annals_engine::live::Feed;
 use annals_model::exchange;
 
@@ -25,22 +24,21 @@ use crate::agent::Agent;
 use crate::ask::{Asked, Scope, ask};
 use crate::error::TurnError;
 use crate::mcp::Session;
-use crate::retry_policy::{Asking, Attempt, CALLS_TIME};
-use crate::rounds::{RESULT_TOKENS, Rounds};
+use crate::retry_policy::CALLS_TIME;
+use crate::rounds::RESULT_TOKENS;
+use crate::run::Run;
 use crate::task::{ClaimedTurn, PausedReply};
 use crate::tools::Toolbox;
 use crate::tools::offered::Offered;
 use crate::tools::result::{Output, cut_to};
 
-/// Continues the reply until it is complete, or waits for another approval; returns its newest form. Calls and the model
-/// have until `until`.
+/// Continues the reply until it is complete, or waits for another approval; returns its newest form.
 pub(crate) async fn resume(
     agent: &Agent,
+    run: &Run<'_>,
     turn: &mut ClaimedTurn,
     offered: Offered,
     paused: &PausedReply,
-    attempt: Attempt,
-    until: Timestamp,
     feed: &Feed,
 ) -> Result<Record, TurnError> {
     let (history, PausedReply { reply, forms, .. }) = (&agent.history, paused);
@@ -63,7 +61,7 @@ pub(crate) async fn resume(
     feed.parts(&form.message.parts);
     if !approved.is_empty() {
         let outcomes = if is_own {
-            call_approved(agent, turn, &offered, (&form.message, &approved), until, feed).await
+            call_approved(agent, run, turn, &offered, (&form.message, &approved), feed).await
         } else {
             approved.iter().map(|_| Err(UNKNOWN.to_owned())).collect()
         };
@@ -72,11 +70,8 @@ pub(crate) async fn resume(
         feed.parts(&form.message.parts);
     }
     if approval::is_unfinished(&form.message) {
-        let asking = Asking::new(attempt, agent.model.fallback().is_some(), agent.clock.now(), until);
-        let asking = asking.with_rounds(agent.max_rounds());
-        let rounds = Rounds::resumed(&form.message, &turn.lease.chat, &reply.key);
-        let scope = Scope::Paused { at: reply.sent_at };
-        let Asked::Reply(more) = ask(agent, turn, scope, offered, rounds, asking, feed).await? else {
+        let scope = Scope::Paused { reply, message: &form.message };
+        let Asked::Reply(more) = ask(agent, run, turn, scope, offered, feed).await? else {
             return Ok(form);
         };
         let mut metadata = form.message.metadata.clone();
@@ -90,14 +85,14 @@ pub(crate) async fn resume(
 /// Carries out the approved calls of `message` one after the other, within the time for calls.
 async fn call_approved(
     agent: &Agent,
+    run: &Run<'_>,
     turn: &ClaimedTurn,
     offered: &Offered,
     (message, calls): (&UiMessage, &[ToolCall]),
-    until: Timestamp,
     feed: &Feed,
 ) -> Vec<Output> {
     let clock = &agent.clock;
-    let until = until.min(clock.now().plus(CALLS_TIME));
+    let until = run.ask_until().min(clock.now().plus(CALLS_TIME));
     let session = agent.servers.as_deref().map(Session::new);
     let toolbox = Toolbox::new(agent, turn, offered, &[], session.as_ref());
     let mut outcomes = Vec::new();

@@ -9,7 +9,6 @@ use annals_core::approval;
 use annals_core::message::{Role, UiMessage};
 use annals_core::metadata::Notice;
 use annals_core::record::{DeliveryFailure, Kind, Record};
-use annals_core::sort_key::Timestamp;
 use annals_store::history::ReplyAppended;
 use annals_store::history::turn::Ending;
 
@@ -18,23 +17,16 @@ use crate::answer::begin_with_step;
 use crate::deliver::deliver;
 use crate::error::TurnError;
 use crate::making::{Unstored, is_stopped_unanswered};
-use crate::retry_policy::Attempt;
+use crate::run::Run;
 use crate::task::{ClaimedTurn, PausedReply, StoppedTurn};
-use crate::typing::Typing;
 
 /// Delivery failure of an answer that was cut off.
 const STOPPED_DELIVERY: &str = "stopped by /stop while it was being sent";
 
-/// Ends a turn that was stopped: stores its reply so far, and sends what is new of it before `until`. A stored reply stays,
+/// Ends a turn that was stopped: stores its reply so far, and sends what is new of it. A stored reply stays,
 /// including one that another run stores in these moments; no more of it is sent. One that waits for an approval, or has it
 /// and would continue, ends as it is. The command stays in the head until a run finds nothing more for it to end.
-pub(crate) async fn end(
-    agent: &Agent,
-    stopped: StoppedTurn,
-    attempt: Attempt,
-    until: Timestamp,
-    typing: &Typing,
-) -> Result<(), TurnError> {
+pub(crate) async fn end(agent: &Agent, run: &Run<'_>, stopped: StoppedTurn) -> Result<(), TurnError> {
     let StoppedTurn { mut turn, command_id, unstored } = stopped;
     let history = &agent.history;
     let begin = || agent.live.begin(&turn.lease.chat, turn.begun());
@@ -49,8 +41,7 @@ pub(crate) async fn end(
         if is_stopped_unanswered(&reply.message) {
             tell(agent, &turn, &reply).await;
         } else {
-            (ending.reached, ending.paced) =
-                deliver(agent, &turn, &reply, shown_parts, attempt, until, typing).await?;
+            (ending.reached, ending.paced) = deliver(agent, run, &turn, &reply, shown_parts).await?;
         }
     }
     history.finish(&turn.lease, &ending).await?;

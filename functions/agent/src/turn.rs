@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::{Channel, Record};
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::sort_key::SortKey;
 use annals_core::title::Title;
 use annals_core::trace::Delivery;
 use annals_io::metrics::Metric;
@@ -23,10 +23,11 @@ use crate::deliver::deliver;
 use crate::error::{TurnError, Undone};
 use crate::find::{announce, are_answered, find};
 use crate::join::carry_out_joins;
-use crate::making::{Making, Unstored};
+use crate::making::Making;
 use crate::next::has_stopped;
 use crate::resume::resume;
-use crate::retry_policy::{Attempt, MAX_REQUESTS, MODEL_RESERVE, SEND_RESERVE};
+use crate::retry_policy::{Attempt, MAX_REQUESTS};
+use crate::run::Run;
 use crate::stop::end;
 use crate::task::{Found, Task, Work};
 use crate::typing::{self, Typing};
@@ -97,14 +98,14 @@ async fn run_turns(
             named,
             is_first,
             attempt: *attempt,
-            started,
+            ends_at: started.plus(agent.lease),
             typing: &typing,
             making: &making,
             unstored: unstored.as_ref(),
         };
         let done = tokio::select! {
             // On the heap: it is a long way through.
-            done = Box::pin(run_claimed(agent, run)) => done,
+            done = Box::pin(run_claimed(agent, &run)) => done,
             // Dropped at any point, as in a crash: the run that has the chat now continues from there.
             () = agent.history.overtaken(&lease) => Err(HistoryError::LeaseLost.into()),
             // It ends after the run.
@@ -153,35 +154,18 @@ async fn release_after(error: TurnError, agent: &Agent, lease: &Lease, recorder:
     }
 }
 
-/// A run that has claimed its chat.
-#[derive(Clone, Copy)]
-struct Run<'a> {
-    lease: &'a Lease,
-    /// The messages that the turns of the queue name.
-    named: &'a [SortKey],
-    /// False once this process has done a turn of the chat: then it continues with any unanswered message.
-    is_first: bool,
-    attempt: Attempt,
-    started: Timestamp,
-    typing: &'a Typing,
-    making: &'a Making,
-    /// The reply that a `/stop` has kept this process from storing.
-    unstored: Option<&'a Unstored>,
-}
-
 /// True if the chat may have more to do after the run's turn.
 struct MayLeaveMore(bool);
 
-async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnError> {
-    let Run { lease, named, is_first, attempt, started, typing, making, unstored } = run;
-    Box::pin(carry_out_joins(agent, lease, named, attempt)).await?;
-    let found = if is_first && are_answered(agent, lease, named).await? {
+async fn run_claimed(agent: &Agent, run: &Run<'_>) -> Result<MayLeaveMore, TurnError> {
+    let Run { lease, typing, .. } = *run;
+    Box::pin(carry_out_joins(agent, run)).await?;
+    let found = if run.is_first && are_answered(agent, lease, run.named).await? {
         Found { task: Task::Nothing, ending: Ending::default(), leaves_more: false }
     } else {
-        Box::pin(find(agent, lease.clone(), named, unstored, typing)).await?
+        Box::pin(find(agent, run)).await?
     };
     let Found { task, ending, leaves_more } = found;
-    let until = started.plus(agent.lease.saturating_sub(MODEL_RESERVE));
     let (mut turn, work) = match task {
         Task::Nothing => {
             let is_untouched =
@@ -194,8 +178,7 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
             return Ok(MayLeaveMore(leaves_more));
         }
         Task::End(stopped) => {
-            let until = started.plus(agent.lease.saturating_sub(SEND_RESERVE));
-            Box::pin(end(agent, stopped, attempt, until, typing)).await?;
+            Box::pin(end(agent, run, stopped)).await?;
             return Ok(MayLeaveMore(leaves_more));
         }
         Task::Turn(turn, work) => (turn, work),
@@ -203,14 +186,14 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
     announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
     let feed = agent.live.begin(&lease.chat, turn.begun());
     typing.show_drafts_of(feed.shared());
-    making.begin(&turn.turn, &feed);
+    run.making.begin(&turn.turn, &feed);
     agent.recorder.begin_turn(turn.asked_since());
     let mut shown_parts = 0;
     let reply = match work {
         Work::Deliver(reply) => *reply,
         Work::Send => answer_for_operator(agent, &mut turn).await?,
         Work::Answer { offered, from } => {
-            match Box::pin(answer(agent, &mut turn, offered, from, attempt, until, &feed)).await {
+            match Box::pin(answer(agent, run, &mut turn, offered, from, &feed)).await {
                 Err(TurnError::TakenBack) => {
                     agent.history.release(lease).await?;
                     return Ok(MayLeaveMore(true));
@@ -219,16 +202,15 @@ async fn run_claimed(agent: &Agent, run: Run<'_>) -> Result<MayLeaveMore, TurnEr
             }
         }
         Work::Refuse { quota, until } => refuse(agent, &mut turn, &quota, until).await?,
-        Work::Compact => Box::pin(answer_compact_command(agent, &mut turn, attempt, until)).await?,
+        Work::Compact => Box::pin(answer_compact_command(agent, run, &mut turn)).await?,
         Work::Resume { offered, paused } => {
             shown_parts = paused.shown_parts;
-            Box::pin(resume(agent, &mut turn, offered, &paused, attempt, until, &feed)).await?
+            Box::pin(resume(agent, run, &mut turn, offered, &paused, &feed)).await?
         }
     };
     feed.stored(&reply);
     turn.address_dispatch(agent.clock.now());
-    let until = started.plus(agent.lease.saturating_sub(SEND_RESERVE));
-    let (reached, paced) = deliver(agent, &turn, &reply, shown_parts, attempt, until, typing).await?;
+    let (reached, paced) = deliver(agent, run, &turn, &reply, shown_parts).await?;
     let delivered = agent.recorder.take().and_then(|trace| Delivery::new(reply.key.base().reply(), trace));
     let ending = Ending {
         delivered,
