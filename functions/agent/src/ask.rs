@@ -113,7 +113,7 @@ pub(crate) async fn ask(
                 let seen = &prepared.seen;
                 asking.shows_earlier = (1..seen.messages.len()).contains(&seen.unanswered.len());
                 let toolbox = window.toolbox(agent, turn, seen, session.as_ref());
-                Ok(request(agent, model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
+                Ok(request(model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
             }) => asked,
             () = &mut time_out => {
                 feed.publish_delta(Delta::Void);
@@ -241,7 +241,6 @@ enum Round {
 
 /// Asks `model` once, and carries out the calls of its answer.
 async fn request(
-    agent: &Agent,
     model: &Model,
     prepared: &Prepared,
     toolbox: &Toolbox<'_>,
@@ -249,7 +248,7 @@ async fn request(
     asking: &mut Asking,
     feed: &Feed,
 ) -> Result<Round, ModelError> {
-    let seen = &prepared.seen;
+    let (agent, seen) = (toolbox.agent, &prepared.seen);
     let came_after: Vec<usize> = seen.unanswered.iter().map(|base| rounds.steps_before(base)).collect();
     let question = Question {
         system: agent.system_prompt.as_deref(),
@@ -346,7 +345,7 @@ impl Window {
             let schedules = seen.reaches_back_to.as_ref().unwrap_or(start).ts();
             Since { messages: start.clone(), schedules }
         });
-        Toolbox::new(agent, turn, &self.offered, &seen.messages, session).knowing_since(since)
+        Toolbox::new(agent, turn, &self.offered, &seen.messages, session, since)
     }
 
     /// Makes the context of `turn`, and loads its images.

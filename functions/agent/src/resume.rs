@@ -94,7 +94,7 @@ async fn call_approved(
     let clock = &agent.clock;
     let until = run.ask_until().min(clock.now().plus(CALLS_TIME));
     let session = agent.servers.as_deref().map(Session::new);
-    let toolbox = Toolbox::new(agent, turn, offered, &[], session.as_ref());
+    let toolbox = Toolbox::new(agent, turn, offered, &[], session.as_ref(), None);
     let mut outcomes = Vec::new();
     for (nth, call) in calls.iter().enumerate() {
         let left = until.since(clock.now());

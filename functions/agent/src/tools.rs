@@ -24,17 +24,12 @@ mod targets;
 
 use std::time::Duration;
 
-use annals_core::agents::Profile;
-use annals_core::chat_key::ChatKey;
 use annals_core::markup::clean_name;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::trace::Step;
 use annals_engine::settings::tools::CallApproval;
-use annals_io::clock::Clock;
-use annals_io::recorder::Recorder;
 use annals_model::Tool;
-use annals_store::history::History;
 use annals_store::memory::Memory;
 
 use self::memory::Notes;
@@ -42,7 +37,7 @@ use self::offered::{OWN, Offered};
 use self::result::Output;
 use self::schedules::Schedules;
 use self::sending::Sending;
-use self::targets::{SEND, Targets};
+use self::targets::SEND;
 use crate::agent::Agent;
 use crate::mcp::{External, Session};
 use crate::task::ClaimedTurn;
@@ -52,21 +47,14 @@ const MAX_LABELS: usize = 8;
 
 /// Carries out the calls of one turn.
 pub(crate) struct Toolbox<'a> {
-    history: &'a History,
-    clock: &'a Clock,
-    recorder: &'a Recorder,
-    chat: &'a ChatKey,
-    /// The line of the chat that the turn is on.
-    line: Option<&'a str>,
+    pub(crate) agent: &'a Agent,
+    turn: &'a ClaimedTurn,
+    offered: &'a Offered,
+    session: Option<&'a Session<'a>>,
     since: Option<Since>,
     notes: Option<Notes>,
-    schedules: Schedules,
-    sending: Option<Sending<'a>>,
-    targets: &'a Targets,
-    profile: Option<&'a Profile>,
-    external: &'a [External],
-    session: Option<&'a Session<'a>>,
-    offered: Vec<Tool>,
+    schedules: Schedules<'a>,
+    /// Ids of the messages in view.
     shown: Vec<String>,
     /// The tools whose results are in the messages in view.
     in_view: Vec<String>,
@@ -82,53 +70,28 @@ pub(crate) struct Since {
 
 impl<'a> Toolbox<'a> {
     /// Returns the toolbox of `turn`, with the selected tools of `offered`, for a model that sees `messages`. External tools are
-    /// called over the connections of `session`.
+    /// called over the connections of `session`; searches of the history and lists of schedules find only what came `since`.
     pub(crate) fn new(
         agent: &'a Agent,
         turn: &'a ClaimedTurn,
         offered: &'a Offered,
         messages: &[UiMessage],
         session: Option<&'a Session<'a>>,
+        since: Option<Since>,
     ) -> Self {
-        let Agent { history, clock, recorder, .. } = agent;
-        let (chat, asked) = (&turn.lease.chat, &turn.newest);
+        let history = &agent.history;
         let notes = offered.memory.as_ref().zip(turn.memory_source()).map(|(recalled, source)| {
             Notes::new(Memory::beside(history), recalled.owner.clone(), source, agent.memory.needs_approval)
         });
+        let schedules = Schedules::new(history, turn, offered.time_zone(agent.view.time_zone));
+        let shown = messages.iter().map(|message| message.id.clone()).collect();
         let in_view = messages.iter().flat_map(|message| &message.parts).filter_map(called);
-        Self {
-            history,
-            clock,
-            recorder,
-            chat,
-            line: asked.line(),
-            since: None,
-            notes,
-            schedules: Schedules::new(
-                history.clone(),
-                chat.clone(),
-                asked.clone(),
-                turn.turn.covers.first().unwrap_or(&asked.key).reply(),
-                offered.time_zone(agent.view.time_zone),
-            ),
-            sending: agent.outgoing.as_ref().map(|ingress| Sending::new(ingress, &offered.targets, turn)),
-            targets: &offered.targets,
-            profile: offered.profile.as_deref(),
-            external: &offered.servers.tools,
-            session,
-            offered: offered.selected.concat(),
-            shown: messages.iter().map(|message| message.id.clone()).collect(),
-            in_view: in_view.map(str::to_owned).collect(),
-        }
+        let in_view = in_view.map(str::to_owned).collect();
+        Self { agent, turn, offered, session, since, notes, schedules, shown, in_view }
     }
 
-    /// Limits searches of the history and lists of schedules; `None` for all of them.
-    pub(crate) fn knowing_since(self, since: Option<Since>) -> Self {
-        Self { since, ..self }
-    }
-
-    pub(crate) fn offered(&self) -> &[Tool] {
-        &self.offered
+    pub(crate) fn offered(&self) -> &'a [Tool] {
+        &self.offered.tools
     }
 
     /// Returns true if the call needs approval. One that cannot be carried out anyway does not.
@@ -143,7 +106,7 @@ impl<'a> Toolbox<'a> {
 
     fn approval(&self, call: &ToolCall) -> CallApproval {
         if call.name == SEND {
-            return self.targets.approval(&call.input);
+            return self.offered.targets.approval(&call.input);
         }
         self.external(&call.name).map_or(CallApproval::NotNeeded, |external| external.approval)
     }
@@ -166,13 +129,13 @@ impl<'a> Toolbox<'a> {
         left: Duration,
     ) -> Output {
         self.check(call)?;
-        let mut timing = self.recorder.begin(Step::Tool).named(&call.name);
+        let mut timing = self.agent.recorder.begin(Step::Tool).named(&call.name);
         if left.is_zero() {
             return Err("not carried out: this turn has no time left for calls".into());
         }
         let output = tokio::select! {
             output = self.carry_out(call, nth, so_far) => output,
-            () = self.clock.sleep(left) => {
+            () = self.agent.clock.sleep(left) => {
                 tracing::warn!(tool = call.name, "gave up a call of a tool: the turn has no time left for it; the model is told");
                 Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
             }
@@ -185,7 +148,7 @@ impl<'a> Toolbox<'a> {
 
     /// Returns the reason why a call cannot be carried out as it is.
     fn check(&self, call: &ToolCall) -> Result<(), String> {
-        let Some(tool) = self.offered.iter().find(|tool| tool.name == call.name) else {
+        let Some(tool) = self.offered().iter().find(|tool| tool.name == call.name) else {
             return Err(format!("there is no tool {:?}", call.name));
         };
         schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
@@ -197,17 +160,13 @@ impl<'a> Toolbox<'a> {
         gen_ai.tool.name = call.name.as_str(),
     ))]
     async fn carry_out(&self, call: &ToolCall, nth: usize, so_far: &[&str]) -> Output {
+        let Self { agent, turn, offered, since, shown, .. } = self;
         if call.name == history::SEARCH {
-            return history::search(
-                self.history,
-                self.chat,
-                (self.line, self.since.as_ref().map(|since| &since.messages)),
-                &self.shown,
-                &call.input,
-            )
-            .await;
+            let (history, chat) = (&agent.history, &turn.lease.chat);
+            let since = since.as_ref().map(|since| &since.messages);
+            return history::search(history, chat, turn.newest.line(), since, shown, &call.input).await;
         }
-        if let Some(profile) = self.profile.filter(|_| call.name == skills::LOAD) {
+        if let Some(profile) = offered.profile.as_ref().filter(|_| call.name == skills::LOAD) {
             return skills::load(profile, &call.input);
         }
         if let Some(notes) = &self.notes
@@ -215,13 +174,14 @@ impl<'a> Toolbox<'a> {
         {
             return output;
         }
-        let session = (self.since.as_ref().map(|since| since.schedules), self.shown.as_slice());
-        if let Some(output) = self.schedules.call(&call.name, nth, &call.input, session).await {
+        let since = since.as_ref().map(|since| since.schedules);
+        if let Some(output) = self.schedules.call(&call.name, nth, &call.input, since, shown).await {
             return output;
         }
         if call.name == SEND
-            && let Some(sending) = &self.sending
+            && let Some(ingress) = &agent.outgoing
         {
+            let sending = Sending { ingress, targets: &offered.targets, turn };
             return sending.call(&call.id, nth, &call.input).await;
         }
         match (self.external(&call.name), self.session) {
@@ -249,7 +209,7 @@ impl<'a> Toolbox<'a> {
     }
 
     fn external(&self, name: &str) -> Option<&External> {
-        self.external.iter().find(|external| external.tool.name == name)
+        self.offered.servers.tools.iter().find(|external| external.tool.name == name)
     }
 }
 

@@ -49,7 +49,8 @@ pub(crate) fn tool() -> Tool {
 pub(crate) async fn search(
     history: &History,
     chat: &ChatKey,
-    (line, since): (Option<&str>, Option<&SortKey>),
+    line: Option<&str>,
+    since: Option<&SortKey>,
     in_view: &[String],
     input: &Value,
 ) -> Output {

@@ -47,7 +47,9 @@ pub(crate) struct Offered {
     calls_tools: bool,
     pub(super) profile: Option<Arc<Profile>>,
     /// Tools that are offered together or not at all.
-    pub(super) selected: Vec<Vec<Tool>>,
+    selected: Vec<Vec<Tool>>,
+    /// The selected tools one after the other.
+    pub(super) tools: Vec<Tool>,
 }
 
 impl Offered {
@@ -61,14 +63,12 @@ impl Offered {
     ) -> Self {
         let (memory, time_zone) =
             recalled.map_or((None, None), |recalled| (recalled.memory, Some(recalled.time_zone)));
-        let (targets, selected) = (Targets::default(), Vec::new());
-        Self { memory, time_zone, servers, targets, sends, calls_tools, profile, selected }
+        Self { memory, time_zone, servers, sends, calls_tools, profile, ..Self::default() }
     }
 
     /// Selects the tools for a chat of this head, for requests of `window` tokens. The same in each turn of the chat, in a
     /// fixed order: providers cache the beginning of a request, and tools come first in it.
     pub(crate) fn select(&mut self, head: &Head, window: u32) {
-        self.selected.clear();
         if self.calls_tools {
             // A chat without segments has nothing to search.
             let search = head.longest_segment().map(|_| vec![history::tool()]);
@@ -117,6 +117,7 @@ impl Offered {
             left = left.saturating_sub(if fits { takes } else { 0 });
             fits
         });
+        self.tools = self.selected.concat();
     }
 
     /// Returns the notes for the model: the recalled memory, and the servers that cannot be reached. Both change from turn to
@@ -133,7 +134,7 @@ impl Offered {
 
     /// Returns the names of the selected tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.selected.iter().flatten().map(|tool| tool.name.as_str())
+        self.tools.iter().map(|tool| tool.name.as_str())
     }
 
     /// Returns the time zone in which the model is told times; `default` is `TIME_ZONE`.
@@ -144,6 +145,6 @@ impl Offered {
     /// Returns the token estimate of the notes and the selected tools.
     pub(crate) fn tokens(&self) -> u32 {
         let notes = self.notes().map_or(0, |notes| tokens::of_text(&notes));
-        self.selected.iter().flatten().map(Tool::tokens).fold(notes, u32::saturating_add)
+        self.tools.iter().map(Tool::tokens).fold(notes, u32::saturating_add)
     }
 }

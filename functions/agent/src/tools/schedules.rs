@@ -1,9 +1,7 @@
 //! `schedule_create`, `schedule_list` and `schedule_cancel`: what the chat is to be told, or the model to be asked, at a time.
 
-use annals_core::chat_key::ChatKey;
-use annals_core::record::Record;
 use annals_core::schedule::{Action, MAX_BYTES, Schedule, ScheduleId, Timing, shown, when};
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{self, CreateError, recipient};
 use annals_model::Tool;
@@ -11,6 +9,7 @@ use annals_store::history::{History, HistoryError, Reuse, StoredSchedule};
 use serde_json::{Value, json};
 
 use super::result::Output;
+use crate::task::ClaimedTurn;
 
 /// Name of the tool that creates.
 pub(crate) const CREATE: &str = "schedule_create";
@@ -20,29 +19,17 @@ pub(crate) const LIST: &str = "schedule_list";
 pub(crate) const CANCEL: &str = "schedule_cancel";
 
 /// The schedules of one line of a chat, in one turn.
-#[derive(Debug)]
-pub(crate) struct Schedules {
-    history: History,
-    chat: ChatKey,
-    /// The newest message that the turn answers: its sender is told.
-    asked: Record,
-    reply: SortKey,
+pub(crate) struct Schedules<'a> {
+    history: &'a History,
+    turn: &'a ClaimedTurn,
     time_zone: TimeZone,
     now: Timestamp,
 }
 
-impl Schedules {
-    /// Returns the schedules of `chat` for a turn whose newest message is `asked`, of a sender in `time_zone`. `reply` is the
-    /// same if the turn is repeated with messages that have come since.
-    pub(crate) fn new(
-        history: History,
-        chat: ChatKey,
-        asked: Record,
-        reply: SortKey,
-        time_zone: TimeZone,
-    ) -> Self {
-        let now = history.clock().now();
-        Self { history, chat, asked, reply, time_zone, now }
+impl<'a> Schedules<'a> {
+    /// Returns the schedules for `turn`, whose newest message is of a sender in `time_zone`: that one is told.
+    pub(crate) fn new(history: &'a History, turn: &'a ClaimedTurn, time_zone: TimeZone) -> Self {
+        Self { history, turn, time_zone, now: history.clock().now() }
     }
 
     /// Carries out a call, the `nth` of its tool in the reply. A list has the schedules that were created after `since`, or for
@@ -52,7 +39,8 @@ impl Schedules {
         name: &str,
         nth: usize,
         input: &Value,
-        (since, in_view): (Option<Timestamp>, &[String]),
+        since: Option<Timestamp>,
+        in_view: &[String],
     ) -> Option<Output> {
         let done = match name {
             CREATE => self.create(nth, input).await,
@@ -66,21 +54,24 @@ impl Schedules {
         }))
     }
 
-    /// Creates a schedule. Its id comes from the reply and the number of the call, so a repeated turn finds it again.
+    /// Creates a schedule. Its id comes from the turn's first message and the number of the call, so a repeated turn finds it
+    /// again, also with messages that have come since.
     async fn create(&self, nth: usize, input: &Value) -> Result<Output, HistoryError> {
         let (action, timing) = match self.read(input) {
             Ok(read) => read,
             Err(problem) => return Ok(Err(problem)),
         };
+        let ClaimedTurn { lease, turn, newest, .. } = self.turn;
+        let first = turn.covers.first().unwrap_or(&newest.key);
         let schedule = Schedule {
-            id: ScheduleId::of(&format!("{}#{nth}", self.reply)),
+            id: ScheduleId::of(&format!("{}#{nth}", first.reply())),
             action,
             timing,
             time_zone: self.time_zone,
             created_at: self.now,
-            to: recipient(&self.asked),
+            to: recipient(newest),
         };
-        Ok(match scheduling::create(&self.history, &self.chat, schedule, Reuse::Never).await {
+        Ok(match scheduling::create(self.history, &lease.chat, schedule, Reuse::Never).await {
             Ok((stored, _)) => Ok(as_json(&stored)),
             Err(CreateError::History(error)) => return Err(error),
             // An attempt at this turn that was cut off has set another one.
@@ -121,7 +112,8 @@ impl Schedules {
     }
 
     async fn list(&self, since: Option<Timestamp>, in_view: &[String]) -> Result<Output, HistoryError> {
-        let mut schedules = self.history.schedules_on_line(&self.chat, self.asked.line()).await?;
+        let ClaimedTurn { lease, newest, .. } = self.turn;
+        let mut schedules = self.history.schedules_on_line(&lease.chat, newest.line()).await?;
         if let Some(since) = since {
             schedules.retain(|StoredSchedule { schedule, .. }| {
                 // The time of a message may be ahead of the clock by which the model's schedules are created.
@@ -133,8 +125,9 @@ impl Schedules {
 
     async fn cancel(&self, input: &Value) -> Result<Output, HistoryError> {
         let id = input.get("id").and_then(Value::as_str).unwrap_or_default();
+        let ClaimedTurn { lease, newest, .. } = self.turn;
         let was_there = match ScheduleId::try_from(id.to_owned()) {
-            Ok(parsed) => self.history.cancel_on_line(&self.chat, self.asked.line(), &parsed).await?,
+            Ok(parsed) => self.history.cancel_on_line(&lease.chat, newest.line(), &parsed).await?,
             Err(_) => false,
         };
         let cancelled = was_there.then(|| json!({"cancelled": id}));

@@ -4,11 +4,9 @@
 //! the turn's first message and its number, so a repeated turn sends once; an approved one is made at most once.
 
 use annals_core::approval;
-use annals_core::chat_key::ChatKey;
 use annals_core::person::canonical;
-use annals_core::record::Record;
 use annals_core::schedule::MAX_BYTES;
-use annals_core::sort_key::{MessageId, SortKey};
+use annals_core::sort_key::MessageId;
 use annals_engine::erasing::Person;
 use annals_engine::ingress::operating::Desk;
 use annals_engine::ingress::{Ingress, IngressError};
@@ -22,29 +20,12 @@ use crate::task::ClaimedTurn;
 
 /// Sends for one turn.
 pub(crate) struct Sending<'a> {
-    ingress: &'a Ingress,
-    targets: &'a Targets,
-    chat: &'a ChatKey,
-    /// The newest message that the turn answers.
-    asked: &'a Record,
-    /// The first message that the turn answers.
-    first: &'a SortKey,
-    is_of_one_person: bool,
+    pub(super) ingress: &'a Ingress,
+    pub(super) targets: &'a Targets,
+    pub(super) turn: &'a ClaimedTurn,
 }
 
-impl<'a> Sending<'a> {
-    /// Returns what sends for `turn`.
-    pub(crate) fn new(ingress: &'a Ingress, targets: &'a Targets, turn: &'a ClaimedTurn) -> Self {
-        Self {
-            ingress,
-            targets,
-            chat: &turn.lease.chat,
-            asked: &turn.newest,
-            first: turn.turn.covers.first().unwrap_or(&turn.newest.key),
-            is_of_one_person: turn.is_of_one_person(),
-        }
-    }
-
+impl Sending<'_> {
     /// Carries out the call with this id, the `nth` of the tool in the reply.
     pub(crate) async fn call(&self, id: &str, nth: usize, input: &Value) -> Output {
         self.send(id, nth, input).await.unwrap_or_else(|error| {
@@ -61,14 +42,15 @@ impl<'a> Sending<'a> {
         let named = self.targets.named(input);
         let desk = match named {
             Some(target) => self.ingress.desk(&target.chat).await?,
-            None if !self.is_of_one_person => {
+            None if !self.turn.is_of_one_person() => {
                 return Ok(Err(
                     "several people have asked, so it is not clear whose direct chat is meant".into()
                 ));
             }
             None => self.direct().await?,
         };
-        let Some(desk) = desk.filter(|desk| desk.chat != *self.chat) else {
+        let ClaimedTurn { lease, turn, newest, .. } = self.turn;
+        let Some(desk) = desk.filter(|desk| desk.chat != lease.chat) else {
             return Ok(Err("there is no such chat: nobody has written to you there lately".into()));
         };
         if desk.takeover.is_some() {
@@ -76,9 +58,10 @@ impl<'a> Sending<'a> {
         }
         let number = nth.to_string();
         let own = if self.targets.approval(input) == CallApproval::NotNeeded { &number } else { id };
-        let id = format!("chat-send-{}", approval::id(self.chat, self.first, own));
+        let first = turn.covers.first().unwrap_or(&newest.key);
+        let id = format!("chat-send-{}", approval::id(&lease.chat, first, own));
         let Ok(id) = MessageId::new(id) else { return Ok(Err("this cannot be sent".into())) };
-        Ok(match self.ingress.send_from(&desk, self.chat, id, text).await {
+        Ok(match self.ingress.send_from(&desk, &lease.chat, id, text).await {
             Ok(()) => Ok(json!({"sent": true})),
             Err(error) => {
                 tracing::warn!(%error, "failed to send to another chat, or to queue its turn; the model is told");
@@ -91,13 +74,14 @@ impl<'a> Sending<'a> {
     /// to a business last: the business reads what is sent there.
     async fn direct(&self) -> Result<Option<Desk>, IngressError> {
         let people = People::beside(self.ingress.history());
-        let person = Person::of(&people, canonical(&self.asked.sender())).await?;
+        let (agents, own_chat, sender) =
+            (self.ingress.agents(), &self.turn.lease.chat, self.turn.newest.sender());
+        let person = Person::of(&people, canonical(&sender)).await?;
         let mut newest: Option<Desk> = None;
-        let (agents, sender) = (self.ingress.agents(), self.asked.sender());
-        let own = agents.of(self.chat, Some(&sender));
+        let own = agents.of(own_chat, Some(&sender));
         for (_, chat) in person.direct_chats(&people, agents).await? {
             // Another agent's chat with the person is not this one's to write in.
-            let is_other = chat == *self.chat || agents.of(&chat, Some(&sender)) != own;
+            let is_other = chat == *own_chat || agents.of(&chat, Some(&sender)) != own;
             let desk = if is_other { None } else { self.ingress.desk(&chat).await? };
             let is_newer = |desk: &Desk| {
                 person.wrote(desk.person()).is_some()
