@@ -32,8 +32,10 @@ pub(crate) async fn end(agent: &Agent, run: &Run<'_>, stopped: StoppedTurn) -> R
     let begin = || agent.live.begin(&turn.lease.chat, turn.begun());
     let feed = unstored.as_ref().map_or_else(begin, |unstored| unstored.feed.clone());
     let ended = match store(agent, &mut turn, &command_id, unstored.as_ref()).await? {
-        Ok(reply) => Some((reply, 0)),
-        Err(stored) => store_form(agent, &mut turn, &stored, &command_id, unstored.as_ref()).await?,
+        ReplyAppended::Stored(reply) => Some((reply, 0)),
+        ReplyAppended::Present(stored) => {
+            store_form(agent, &mut turn, &stored, &command_id, unstored.as_ref()).await?
+        }
     };
     let mut ending = Ending::default();
     if let Some((reply, shown_parts)) = ended {
@@ -48,15 +50,15 @@ pub(crate) async fn end(agent: &Agent, run: &Run<'_>, stopped: StoppedTurn) -> R
     Ok(())
 }
 
-/// Stores the stopped reply of `turn`. Returns the reply that is there as an error.
+/// Stores the stopped reply of `turn`, unless one is there.
 async fn store(
     agent: &Agent,
     turn: &mut ClaimedTurn,
     command_id: &str,
     unstored: Option<&Unstored>,
-) -> Result<Result<Record, Record>, TurnError> {
+) -> Result<ReplyAppended, TurnError> {
     if let Some(stored) = turn.stored_reply() {
-        return Ok(Err(stored.clone()));
+        return Ok(ReplyAppended::Present(stored.clone()));
     }
     let texts = turn.texts(agent.language);
     let nothing = || {
@@ -72,10 +74,7 @@ async fn store(
     if kind == Kind::Normal {
         begin_with_step(&mut message, turn.newest.channel);
     }
-    Ok(match turn.put_reply(agent, kind, message).await? {
-        ReplyAppended::Stored(reply) => Ok(reply),
-        ReplyAppended::Present(reply) => Err(reply),
-    })
+    turn.put_reply(agent, kind, message).await
 }
 
 /// Ends the stored `reply` of `turn`: stores its last form if it would continue, else notes that no more of it is sent. Returns
