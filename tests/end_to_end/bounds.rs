@@ -231,7 +231,7 @@ async fn a_model_that_does_not_answer_leaves_its_fallback_time_to() {
     let started = world.clock.now();
     let run = world.start_run(&asked);
     let ended = passing(&world.clock, Duration::from_millis(250), world.ended(run)).await;
-    assert!(matches!(ended, Err(TurnError::Model(ModelError::Unreachable("timed out")))), "{ended:?}");
+    assert!(matches!(ended, Err(TurnError::Model(ModelError::Incomplete("timed out")))), "{ended:?}");
     let passed = world.clock.now().since(started).as_secs();
     assert!((ASKING..ASKING + 5).contains(&passed), "{passed}");
 }
@@ -257,7 +257,7 @@ async fn a_run_ends_within_four_minutes_if_every_service_hangs() {
     assert!(!run.is_finished(), "the run ended while the answer could still come");
     world.advance(1);
     let error = world.ended(run).await.unwrap_err();
-    assert!(matches!(error, TurnError::Model(ModelError::Unreachable("timed out"))), "{error}");
+    assert!(matches!(error, TurnError::Model(ModelError::Incomplete("timed out"))), "{error}");
     assert_eq!(world.clock.now().since(started).as_secs(), 240);
     assert_eq!(world.records().await.len(), stored);
     // The last attempt as well, and it tells.

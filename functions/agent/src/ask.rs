@@ -27,7 +27,7 @@ use crate::tools::offered::Offered;
 use crate::tools::{Since, Toolbox};
 
 /// The error of a request that is not waited for any longer.
-pub(crate) const TIMED_OUT: ModelError = ModelError::Unreachable("timed out");
+pub(crate) const TIMED_OUT: ModelError = ModelError::Incomplete("timed out");
 /// Cause of a turn that ended since a table could not be read after calls.
 const STORE_FAILED: &str = "the store failed: see the log";
 /// Share of a context that was too long which is tried next.
@@ -281,7 +281,7 @@ async fn request(
         budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())
     else {
         if answer.text.is_empty() {
-            return Err(ModelError::Unreachable("it made calls, and was offered none"));
+            return Err(ModelError::Incomplete("it made calls, and was offered none"));
         }
         rounds.begin_step(&answer);
         return Ok(Round::End(answer.finish));

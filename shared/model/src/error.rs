@@ -5,8 +5,12 @@ use std::time::Duration;
 /// A model gave no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelError {
+    /// The request or its response did not get through.
     #[error("failed to ask the model's endpoint ({0}); check its base URL and key")]
     Unreachable(&'static str),
+    /// The answer did not come in time, broke off, or cannot be used. Traces have one name for this and [`Self::Unreachable`].
+    #[error("the model gave no complete answer ({0})")]
+    Incomplete(&'static str),
     /// The endpoint is busy or failing: 408, 409, 424, 425, 429 and 5xx, Anthropic's 529 among them.
     #[error("the model's endpoint answered {status}")]
     Busy {
@@ -53,7 +57,7 @@ impl ModelError {
     /// Returns a short name for traces, with the status if there is one.
     pub fn kind(&self) -> String {
         match self {
-            Self::Unreachable(_) => "unreachable".into(),
+            Self::Unreachable(_) | Self::Incomplete(_) => "unreachable".into(),
             Self::Busy { status, .. } => format!("busy {status}"),
             Self::ContextTooLong => "context too long".into(),
             Self::ImagesRefused => "images refused".into(),

@@ -157,7 +157,10 @@ impl Hosted {
         let asked = self.within(TOTAL, "timed out", stream).await;
         match asked {
             // If the answer is complete, only its usage is lost.
-            Err(error) if !(matches!(error, ModelError::Unreachable(_)) && partial.finish.is_some()) => {
+            Err(error)
+                if partial.finish.is_none()
+                    || !matches!(error, ModelError::Unreachable(_) | ModelError::Incomplete(_)) =>
+            {
                 partial.void();
                 request.failed(&error);
                 Err(error)
@@ -207,7 +210,7 @@ impl Hosted {
             self.read(&frame, is_whole, partial)?;
         }
         let is_there = is_whole || partial.is_over || partial.finish.is_some();
-        if is_there { Ok(()) } else { Err(ModelError::Unreachable("the answer broke off")) }
+        if is_there { Ok(()) } else { Err(ModelError::Incomplete("the answer broke off")) }
     }
 
     /// Sends the request, and if the endpoint refuses its optional part, once more without that. Returns the response once
@@ -295,7 +298,7 @@ impl Hosted {
             // An answer that is there counts, even at the last moment.
             biased;
             done = work => done,
-            () = self.clock.sleep(limit) => Err(ModelError::Unreachable(problem)),
+            () = self.clock.sleep(limit) => Err(ModelError::Incomplete(problem)),
         }
     }
 }
