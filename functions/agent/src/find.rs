@@ -3,10 +3,10 @@
 
 use annals_core::chat_key::ChatKey;
 use annals_core::chat_settings::GroupActivation;
-use annals_core::context::{context, records_of_turn};
-use annals_core::limits::Scope;
+use annals_core::context::{Policy, context, records_of_turn};
+use annals_core::limits::{Quota, Scope};
 use annals_core::record::{Channel, Record};
-use annals_core::sort_key::SortKey;
+use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::trace::Step;
 use annals_engine::usage::Allowance;
 use annals_store::history::turn::{Ending, Lease, OpenTurn};
@@ -31,41 +31,24 @@ use crate::typing::Typing;
 
 /// Finds the work of a run: first a turn that a `/stop` has ended, then a committed turn, then unanswered messages.
 pub(crate) async fn find(agent: &Agent, run: &Run<'_>) -> Result<Found, TurnError> {
-    let (mut lease, named) = (run.lease.clone(), run.named);
-    let committed = lease.head.turn.clone();
+    let mut lease = run.lease.clone();
+    let committed = run.lease.head.turn.as_ref();
     let nothing = |ending| Found { task: Task::Nothing, ending, leaves_more: committed.is_some() };
-    let read_from = lease.head.context_from.clone();
-    let from = named.iter().min();
+    let from = run.named.iter().min();
     reach_back(agent, &mut lease, from).await?;
-    let first_covered = committed.as_ref().and_then(|turn| turn.covers.first());
+    let first_covered = committed.and_then(|turn| turn.covers.first());
     let from = [from, first_covered].into_iter().flatten().min().cloned();
     let policy = agent.policy(0);
     // Where every message asks, each comes as an event of its own.
     let is_overheard = lease.head.settings.activation != Some(GroupActivation::Always);
     let mut is_incomplete = committed.is_none() && is_overheard;
-    let mut summaries = Summaries::default();
-    let mut captured: Option<Ending> = None;
-    let mut offered: Option<Offered> = None;
-    let mut allowance: Option<Allowance> = None;
+    let mut prepared = Prepared::default();
     loop {
         // A message that comes during the read may be one of a burst.
-        let (reading, read_at) = (agent.recorder.begin(Step::Read), agent.clock.now());
-        let mut seen = agent.history.context(&lease.chat, &lease.head, from.as_ref(), &policy).await?;
-        if add_edited(agent, &lease.chat, named, &mut seen.records).await? {
-            seen.context = context(&seen.records, agent.clock.now(), &policy);
-        }
-        drop(reading);
-        // A `/stop` ends a turn that continues a reply by what it covers, too.
-        let is_whole_needed = |turn: &&OpenTurn| turn.resumes.is_none() || lease.head.stopped_to.is_some();
-        if let Some(turn) = committed.as_ref().filter(is_whole_needed) {
-            if !add_covered(agent, &lease.chat, turn, &mut seen.records).await? {
-                return Ok(nothing(Ending::default()));
-            }
-            seen.context = context(&seen.records, agent.clock.now(), &policy);
-        }
-        // A reply under an earlier name of the chat continues there.
-        let is_own = |key: &SortKey| seen.records.iter().any(|own| own.key == *key && own.chat == lease.chat);
-        seen.context.to_resume.retain(is_own);
+        let read_at = agent.clock.now();
+        let Some(seen) = read(agent, &lease, run.named, from.as_ref(), &policy).await? else {
+            return Ok(nothing(Ending::default()));
+        };
         let next = next(&lease.head, &seen.records, &seen.context, agent.clock.now());
         if let Next::End { turn, command } = next {
             return find_stopped(agent, lease, turn, &command, seen.records, run.unstored).await;
@@ -80,17 +63,18 @@ pub(crate) async fn find(agent: &Agent, run: &Run<'_>) -> Result<Found, TurnErro
         let title = lease.head.title_after(&records);
         let sends = matches!(&next, Next::Answer { turn, .. }
             if turn.covers.last().is_some_and(|base| context.to_send.contains(base)));
-        if captured.is_none() {
-            captured = Some(match &next {
+        if prepared.captured.is_none() {
+            prepared.captured = Some(match &next {
                 // A turn that only sends its reply asks no model, however often it is repeated.
                 Next::Answer { has_reply, .. } if *has_reply || sends => uncaptured(&records),
                 _ => capture_ended(agent, &lease, &records).await,
             });
         }
-        let ending = captured.clone().unwrap_or_default();
+        let ending = prepared.captured.clone().unwrap_or_default();
         let Next::Answer { turn, leaves_more, has_reply } = next else {
+            let read_from = run.lease.head.context_from.as_ref();
             let context_from =
-                context.reaches_back_to.filter(|from| starts_elsewhere(from, &lease, read_from.as_ref()));
+                context.reaches_back_to.filter(|from| starts_elsewhere(from, &lease, read_from));
             let has_stopped = has_stopped(&lease.head);
             return Ok(nothing(Ending { context_from, has_stopped, title, ..ending }));
         };
@@ -109,12 +93,7 @@ pub(crate) async fn find(agent: &Agent, run: &Run<'_>) -> Result<Found, TurnErro
         }
         let asks_model = !sends && turn.covers.last().is_some_and(|base| !context.to_compact.contains(base));
         if !has_reply && asks_model {
-            if allowance.is_none()
-                && let Some(asked) = newest_covered(&records, &turn)
-            {
-                allowance = Some(agent.allowance(&lease.chat, asked).await?);
-            }
-            if let Some((quota, until)) = allowance.as_ref().and_then(Allowance::reached) {
+            if let Some((quota, until)) = prepared.reached(agent, &lease.chat, &records, &turn).await? {
                 let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
                 let mut turn = ClaimedTurn::new(lease, turn, records)?;
                 // The next run answers the others. A committed turn keeps its messages.
@@ -125,17 +104,90 @@ pub(crate) async fn find(agent: &Agent, run: &Run<'_>) -> Result<Found, TurnErro
             }
             // Neither memory nor compaction is for messages of another turn, maybe on another line of the chat.
             let (own, _) = records_of_turn(&records, &turn.covers, agent.clock.now(), &policy);
-            let budget = prepare(agent, &lease, &own, &mut offered).await;
-            if budget::compact_if_due(agent, &mut lease, &own, budget, &mut summaries).await? {
+            if prepared.compact_if_due(agent, &mut lease, &own).await? {
                 continue;
             }
         }
         let ending = Ending { context_from: context.reaches_back_to, title, ..ending };
-        let allowance = allowance.unwrap_or_default();
+        let allowance = prepared.allowance.unwrap_or_default();
         let turn = ClaimedTurn { allowance, ..ClaimedTurn::new(lease, turn, records)? };
-        let work = work_on(&turn, offered.unwrap_or_default(), from);
+        let work = work_on(&turn, prepared.offered.unwrap_or_default(), from);
         return Ok(Found { task: Task::Turn(turn, work), ending, leaves_more });
     }
+}
+
+/// The results that a run makes once, and keeps if it reads the records again.
+#[derive(Default)]
+struct Prepared {
+    captured: Option<Ending>,
+    allowance: Option<Allowance>,
+    /// The memory and tools for the model.
+    offered: Option<Offered>,
+    summaries: Summaries,
+}
+
+impl Prepared {
+    /// Returns the limit that is reached for the sender of the newest message of `turn`, and the end of that.
+    async fn reached(
+        &mut self,
+        agent: &Agent,
+        chat: &ChatKey,
+        records: &[Record],
+        turn: &OpenTurn,
+    ) -> Result<Option<(Quota, Timestamp)>, HistoryError> {
+        if self.allowance.is_none()
+            && let Some(asked) = newest_covered(records, turn)
+        {
+            self.allowance = Some(agent.allowance(chat, asked).await?);
+        }
+        Ok(self.allowance.as_ref().and_then(Allowance::reached))
+    }
+
+    /// Offers memory and tools to a turn that sees `records`, and compacts once if the context does not fit beside them. Returns
+    /// true if it did, so that the records must be read again.
+    async fn compact_if_due(
+        &mut self,
+        agent: &Agent,
+        lease: &mut Lease,
+        records: &[Record],
+    ) -> Result<bool, TurnError> {
+        let offered = match &mut self.offered {
+            Some(offered) => offered,
+            none => none.insert(offer(agent, &lease.chat, records).await),
+        };
+        offered.select(&lease.head, agent.view.window);
+        let budget = agent.policy(offered.tokens()).token_budget;
+        budget::compact_if_due(agent, lease, records, budget, &mut self.summaries).await
+    }
+}
+
+/// Reads the records of the chat of `lease`, with the `named` messages and those that a committed turn covers, also if they
+/// have left the table. Returns `None` if the turn cannot be done any more.
+async fn read(
+    agent: &Agent,
+    Lease { chat, head, .. }: &Lease,
+    named: &[SortKey],
+    from: Option<&SortKey>,
+    policy: &Policy,
+) -> Result<Option<ContextRead>, TurnError> {
+    let reading = agent.recorder.begin(Step::Read);
+    let mut seen = agent.history.context(chat, head, from, policy).await?;
+    if add_edited(agent, chat, named, &mut seen.records).await? {
+        seen.context = context(&seen.records, agent.clock.now(), policy);
+    }
+    drop(reading);
+    // A `/stop` ends a turn that continues a reply by what it covers, too.
+    let is_whole_needed = |turn: &&OpenTurn| turn.resumes.is_none() || head.stopped_to.is_some();
+    if let Some(turn) = head.turn.as_ref().filter(is_whole_needed) {
+        if !add_covered(agent, chat, turn, &mut seen.records).await? {
+            return Ok(None);
+        }
+        seen.context = context(&seen.records, agent.clock.now(), policy);
+    }
+    // A reply under an earlier name of the chat continues there.
+    let is_own = |key: &SortKey| seen.records.iter().any(|own| own.key == *key && own.chat == *chat);
+    seen.context.to_resume.retain(is_own);
+    Ok(Some(seen))
 }
 
 /// Returns the work on a turn whose reply is new, or stored and to be sent.
@@ -178,17 +230,6 @@ async fn find_stopped(
 fn starts_elsewhere(from: &SortKey, lease: &Lease, read_from: Option<&SortKey>) -> bool {
     let known = lease.head.context_from.as_ref();
     known.is_some_and(|known| from < known || (Some(known) != read_from && from > known))
-}
-
-/// Selects the tools for a turn that sees `records`, and reads memory and tools if they are not `offered` yet. Returns the
-/// token budget that is left for the context.
-async fn prepare(agent: &Agent, lease: &Lease, records: &[Record], offered: &mut Option<Offered>) -> u32 {
-    let known = match offered {
-        Some(known) => known,
-        none => none.insert(offer(agent, &lease.chat, records).await),
-    };
-    known.select(&lease.head, agent.view.window);
-    agent.policy(known.tokens()).token_budget
 }
 
 /// Reads the memory and the outside tools for a turn that sees `records`; for `echo`, which calls nothing, no tools.
