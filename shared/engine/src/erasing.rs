@@ -300,7 +300,7 @@ impl Person {
                     };
                     let erased = self.erase_of(history, &lease, removed).await;
                     // Otherwise the chat's next turn would wait for the claim to end.
-                    drop(history.release_deletion(&lease).await);
+                    lease.log_failed_release(history.release_deletion(&lease).await);
                     erased?;
                 }
             }

@@ -97,7 +97,7 @@ pub async fn forget(
 
 async fn release(history: &History, leases: &[Lease]) {
     for lease in leases {
-        drop(history.release_deletion(lease).await);
+        lease.log_failed_release(history.release_deletion(lease).await);
     }
 }
 

@@ -121,7 +121,7 @@ impl Upkeep {
             .is_err_and(|error| !matches!(error, UpkeepError::History(HistoryError::LeaseLost)))
         {
             // Otherwise the next visit would wait for the lease to end.
-            drop(self.history.release(&lease).await);
+            lease.log_failed_release(self.history.release(&lease).await);
         }
         visited
     }

@@ -47,6 +47,20 @@ pub struct Lease {
     claim: String,
 }
 
+impl Lease {
+    /// Logs a release of the chat that failed, so that the chat stays held. A lease that is lost holds nothing.
+    pub fn log_failed_release(&self, released: Result<(), HistoryError>) {
+        if let Err(error) = released
+            && !matches!(error, HistoryError::LeaseLost)
+        {
+            tracing::warn!(
+                chat = %self.chat.session_id(), %error,
+                "failed to release a chat; it stays held until its lease ends"
+            );
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
     Claimed(Box<Lease>),
@@ -124,7 +138,7 @@ impl History {
             Err(error) => {
                 // Otherwise the next claim after the repair waits for the lease to end.
                 let lease = Lease { chat: chat.clone(), head: Head::default(), fence, claim: id };
-                drop(self.release(&lease).await);
+                lease.log_failed_release(self.release(&lease).await);
                 Err(error.into())
             }
         }
