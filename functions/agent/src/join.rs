@@ -11,7 +11,7 @@ use annals_store::people::People;
 use crate::agent::Agent;
 use crate::ask::TIMED_OUT;
 use crate::error::TurnError;
-use crate::retry_policy::{JOINS, SUMMARIES_TIME};
+use crate::retry_policy::{JOIN_TIME, JOINS};
 use crate::run::Run;
 
 /// Carries out the joins that the head of the run's chat notes, the oldest first.
@@ -38,7 +38,7 @@ async fn carry_out(agent: &Agent, run: &Run<'_>, join: &Join) -> Result<(), Turn
     }
     tokio::select! {
         joined = Box::pin(compaction.join(run.lease, join, !is_last)) => Ok(joined?),
-        () = agent.clock.sleep(SUMMARIES_TIME) => Err(TIMED_OUT.into()),
+        () = agent.clock.sleep(JOIN_TIME) => Err(TIMED_OUT.into()),
     }
 }
 

@@ -125,8 +125,9 @@ impl Hosted {
         let mut asked = self.ask(&conversation, prompt.tokens(), NO_SINK).await;
         // Thoughts may have used up the limit, so the model is asked without one, as for a reply.
         if matches!(asked, Err(ModelError::Exhausted)) && conversation.max_tokens.take().is_some() {
+            // Noted before the second request, since a caller may have no time for both.
+            self.known.thinks.store(true, Ordering::Relaxed);
             asked = self.ask(&conversation, prompt.tokens(), NO_SINK).await;
-            self.known.thinks.fetch_or(asked.is_ok(), Ordering::Relaxed);
         }
         let answer = asked?;
         match answer.finish {

@@ -547,7 +547,10 @@ async fn a_completion_without_text_is_asked_for_without_a_limit_from_then_on() {
             Some(if is_too_little { String::new() } else { "Ada moves to Lyon.".into() })
         });
         stage.api.finish_with("length");
-        for requests in [2, 3] {
+        // Also if the request without a limit fails.
+        stage.api.fail_behind(1, 1, 500);
+        stage.model.complete(&prompt).await.unwrap_err();
+        for requests in [3, 4] {
             assert_eq!(stage.model.complete(&prompt).await.unwrap().text, "Ada moves to Lyon.");
             assert_eq!(stage.api.requests().len(), requests, "{provider:?}");
         }
