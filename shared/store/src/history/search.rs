@@ -8,7 +8,7 @@
 //! *Invariant:* an index only proposes messages. Each hit is read again with its neighbours, as a page reads them, so
 //! what is shown is the newest form, and nothing that was erased.
 //!
-//! A search is bounded: in segments, in records of the table, in time and in the size of its result.
+//! A search is bounded: in segments and their records, in records of the table, in time and in the size of its result.
 //! [`Found::is_partial`] says if a bound was met.
 //!
 //! - `search/parts.rs`: the indexes of a chat, and the records of the table that no segment holds

@@ -20,8 +20,11 @@ use crate::history::shelf::{GZIP, SegmentInfo};
 use crate::history::table::Span;
 use crate::history::{FIRST_KEY, History, HistoryError, LAST_KEY, partition};
 
-/// Maximum number of segments of a search, the newest.
-const MAX_SEGMENTS: usize = 500;
+/// Maximum number of segments of a search, the newest: a chat that is used daily gets one or two a day, most of them small.
+const MAX_SEGMENTS: usize = 3_000;
+
+/// Maximum number of records in these segments: their indexes are in memory together.
+const MAX_ARCHIVED: u32 = 500_000;
 
 /// Maximum time for which indexes are read. What is read by then is kept for the next search.
 const MAX_INDEXING: Duration = Duration::from_secs(8);
@@ -47,8 +50,9 @@ impl History {
     ) -> Result<(Vec<Arc<Indexed>>, bool), HistoryError> {
         // One more than the limit shows whether there are more.
         let mut infos = self.newest_segments(chat, MAX_SEGMENTS + 1).await?;
-        let mut is_partial = infos.len() > MAX_SEGMENTS;
-        infos.truncate(MAX_SEGMENTS);
+        let searched = count_searched(&infos);
+        let mut is_partial = searched < infos.len();
+        infos.truncate(searched);
         let until = self.clock.now().plus(MAX_INDEXING);
         let indexed: Vec<BoxFuture<'_, Result<Option<Arc<Indexed>>, HistoryError>>> =
             infos.iter().map(|info| self.index_segment(info, until).boxed()).collect();
@@ -201,5 +205,29 @@ impl History {
         });
         let index = Index::of(texts);
         Ok((Indexed { chat: chat.clone(), is_archived, index, messages }, has_all))
+    }
+}
+
+/// Returns the number of `infos`, the newest first, whose segments are searched.
+fn count_searched(infos: &[SegmentInfo]) -> usize {
+    let mut records = 0_u32;
+    let searched = infos.iter().take(MAX_SEGMENTS).take_while(|info| {
+        records = records.saturating_add(info.count);
+        records <= MAX_ARCHIVED
+    });
+    searched.count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::shelf::tests::sample;
+
+    #[test]
+    fn years_of_small_segments_are_searched_and_as_many_records_as_fit_in_memory() {
+        for (segments, count, searched) in [(2_000, 30, 2_000), (3_001, 30, 3_000), (600, 1_000, 500)] {
+            let info = SegmentInfo { count, ..sample("1763765920000#a", "1763765960000#b") };
+            assert_eq!(count_searched(&vec![info; segments]), searched, "{segments} of {count}");
+        }
     }
 }
