@@ -13,6 +13,8 @@
 //! a finding that cites nothing is one of the whole conversation. What cites only the assistant, or no message that exists,
 //! is dropped, as is what its messages do not [support](super::support) and what an entry [says already](super::same).
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -24,6 +26,7 @@ use crate::markup::Sender;
 use crate::media;
 use crate::message::{PartView, Role, UiMessage};
 use crate::prompt::Prompt;
+use crate::ranking::{Text, rank};
 use crate::record::Kind;
 use crate::refusal::is_refusal;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
@@ -39,7 +42,7 @@ pub const MAX_FINDING_CHARS: usize = 500;
 /// Maximum number of messages of a citation such as `m3-m9`.
 const MAX_CITED: usize = 50;
 
-/// Maximum number of known entries that the model is shown, the last ones given.
+/// Maximum number of known entries that the model is shown.
 const MAX_KNOWN: usize = 50;
 
 /// A fact worth keeping: an entry before it is stored.
@@ -121,9 +124,10 @@ impl Quoted {
 }
 
 /// Builds the prompt that asks for findings in the messages of one Session, in order. `known` are the valid entries that
-/// their owner has already; those that wait for approval are not shown, and of the others the last in a quarter of the budget.
-/// The whole takes about `token_budget` tokens at most. A summary at the start takes up to half of what is left, and the
-/// messages after it the rest; the oldest are left out first. Times are told as `local_time`.
+/// their owner has already, in order; those that wait for approval are not shown, and of the others those that share most with
+/// what people say, then the newest, in a quarter of the budget. The whole takes about `token_budget` tokens at most. A summary
+/// at the start takes up to half of what is left, and the messages after it the rest; the oldest are left out first. Times are
+/// told as `local_time`.
 pub fn prompt(
     messages: &[Quoted],
     known: &[StoredEntry],
@@ -131,11 +135,11 @@ pub fn prompt(
     local_time: &LocalTime,
 ) -> Prompt {
     let takes = |line: &str| tokens::of_text(line).saturating_add(1);
-    let known: Vec<&StoredEntry> = known.iter().filter(|known| !known.entry.is_pending).collect();
-    let known: Vec<String> =
-        known[known.len().saturating_sub(MAX_KNOWN)..].iter().copied().map(note).collect();
-    let fitting = count_fitting(known.iter().rev().map(|note| takes(note)), token_budget / 4);
-    let known = known[known.len() - fitting..].join("\n");
+    let mut known: Vec<(u32, String)> =
+        best_known(known, messages).map(|known| (known.number, note(known))).collect();
+    known.truncate(count_fitting(known.iter().map(|(_, note)| takes(note)), token_budget / 4));
+    known.sort_unstable();
+    let known = known.into_iter().map(|(_, note)| note).collect::<Vec<_>>().join("\n");
     let noted = if known.is_empty() { String::new() } else { markup::notes(&known) };
     let left =
         token_budget.saturating_sub(tokens::of_text(INSTRUCTIONS)).saturating_sub(tokens::of_text(&noted));
@@ -174,6 +178,20 @@ pub fn prompt(
         text: format!("{noted}{}", markup::conversation(&shown)),
         max_tokens: ANSWER_TOKENS,
     }
+}
+
+/// Returns the entries of `known` to show: those that share words with what people say in `messages`, the best first, then
+/// the newest.
+fn best_known<'a>(known: &'a [StoredEntry], messages: &[Quoted]) -> impl Iterator<Item = &'a StoredEntry> {
+    let newest_first: Vec<&StoredEntry> =
+        known.iter().rev().filter(|known| !known.entry.is_pending).collect();
+    let texts = newest_first.iter().map(|known| Text { text: &known.entry.text, ..Text::default() });
+    let of_people = messages.iter().filter(|quoted| quoted.is_of_people());
+    let query: Vec<String> = of_people.map(|quoted| said(&quoted.message)).collect();
+    let mut places = rank(&query.join("\n"), &texts.collect::<Vec<_>>());
+    let fitting: HashSet<usize> = places.iter().copied().collect();
+    places.extend((0..newest_first.len()).filter(|place| !fitting.contains(place)));
+    places.into_iter().take(MAX_KNOWN).map(move |place| newest_first[place])
 }
 
 /// Returns the number of items, of which each `takes` some tokens, that fit in `left`.

@@ -211,6 +211,16 @@ fn an_entry_that_waits_for_approval_is_not_shown_and_not_found_again() {
 }
 
 #[test]
+fn of_many_known_entries_those_about_the_conversation_are_shown_before_the_newest() {
+    let text = |number| if number == 3 { "Lives in Bergen." } else { "Likes tea." };
+    let known: Vec<_> = (1..=60).map(|number| entry(number, text(number))).collect();
+    let said = [quoted(Role::User, "normal", "I moved from Bergen to Oslo.")];
+    let prompt = prompt(&said, &known, 10_000, &utc()).text;
+    let shown: Vec<&str> = prompt.lines().filter_map(|line| Some(line.split_once(". [fact")?.0)).collect();
+    assert_eq!((shown.len(), &shown[..2]), (50, &["3", "12"][..]), "{prompt}");
+}
+
+#[test]
 fn a_long_conversation_is_cut_at_its_beginning() {
     let messages: Vec<_> =
         (0..100).map(|n| quoted(Role::Assistant, "normal", &format!("{n}: {}", "话".repeat(100)))).collect();
