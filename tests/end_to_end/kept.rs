@@ -107,3 +107,19 @@ async fn a_session_that_never_grows_stale_is_seen_after_a_hundred_days() {
     life.check_that_nothing_is_lost().await;
     life.finish();
 }
+
+/// A release after weeks answers nothing that is longer ago than a message lives.
+#[tokio::test]
+async fn an_unanswered_message_is_kept_unless_an_operator_has_the_chat() {
+    for is_taken_over in [false, true] {
+        let world = World::new().await;
+        world.ask(1, 0, "Where is my parcel?").await;
+        if is_taken_over {
+            world.history.take_over(&world.chat, "Grace").await.unwrap();
+        }
+        let date = world.records().await[0].expires_at;
+        world.clock.advance(LIFETIME.saturating_sub(Duration::from_hours(1)));
+        world.upkeep().visit(&world.chat).await.unwrap();
+        assert_eq!(world.records().await[0].expires_at == date, is_taken_over);
+    }
+}

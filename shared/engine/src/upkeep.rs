@@ -9,7 +9,7 @@ use std::time::Duration;
 use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
 use annals_core::compaction::cut::Why;
-use annals_core::context::view::SessionView;
+use annals_core::context::view::{Message, SessionView};
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_io::metrics::Metrics;
@@ -284,9 +284,11 @@ impl Upkeep {
         let policy = self.view.policy(0);
         let horizon = self.history.retention().horizon(now);
         let view = SessionView::of(&records, now, &policy);
-        if view.unanswered.iter().any(|message| message.first.expires_at.is_some_and(|at| at < horizon.soon))
-        {
-            // A message that could not be answered for so long stays unanswered.
+        // A message that could not be answered for so long stays unanswered, but no model answers weeks later what an operator
+        // has left so.
+        let expires_soon =
+            |waiting: &Message<'_>| waiting.first.expires_at.is_some_and(|at| at < horizon.soon);
+        if lease.head.takeover.is_none() && view.unanswered.iter().any(expires_soon) {
             compaction.keep(&records, horizon.soon).await?;
         }
         let stale_at = |last: Timestamp| Some(last.plus(policy.stale_after?).plus(Duration::from_secs(1)));
