@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use annals_channel::channel::Replayed;
+use annals_channel::channel::ProvedCall;
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
 use annals_io::tls;
@@ -103,16 +103,14 @@ async fn post(client: &reqwest::Client, config: &LocalConfig, file: &Path) -> an
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let Ok(json) = serde_json::from_slice::<Value>(&body) else { return Ok(Outcome::Skipped("no JSON")) };
     let base = format!("http://{}", SocketAddr::new(config.host, config.port));
-    let replayed = config
-        .channels
-        .iter()
-        .find_map(|channel| Some((channel.about().path, channel.replay(config.key(), &body, &json)?)));
-    let (path, headers, body) = match replayed {
-        None => return Ok(Outcome::Skipped("no webhook of a known channel")),
-        Some((_, Replayed::Skipped(why))) => return Ok(Outcome::Skipped(why)),
-        Some((path, Replayed::Call { headers, body })) => (path, headers, body),
+    let Some(channel) = config.channels.iter().find(|channel| channel.is_own(&json)) else {
+        return Ok(Outcome::Skipped("no webhook of a known channel"));
     };
-    let mut request = client.post(format!("{base}{path}")).body(body);
+    let ProvedCall { headers, body } = match channel.prove(config.key(), &body) {
+        Ok(call) => call,
+        Err(why) => return Ok(Outcome::Skipped(why)),
+    };
+    let mut request = client.post(format!("{base}{}", channel.about().path)).body(body);
     for (name, value) in headers {
         request = request.header(name, value);
     }

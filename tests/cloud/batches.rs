@@ -1,5 +1,6 @@
 //! The queue between the endpoints and the agent: its turns, and invalid messages in a batch.
 
+use annals_core::record::Channel;
 use serde_json::json;
 
 use crate::endpoints::telegram_text;
@@ -29,11 +30,11 @@ fn a_poisoned_message_ends_in_the_dead_letters_and_the_rest_of_its_batch_is_done
         // Few seconds and two deliveries, so that the test need not wait for hours.
         Stack::tool(&["batches", "10", "3", "2"]);
         for chat in [8001, 8002] {
-            assert_eq!(stack.post_telegram(&telegram_text(chat, 1, "hello")).await, 200);
+            assert_eq!(stack.post(Channel::Telegram, &telegram_text(chat, 1, "hello")).await, 200);
         }
         let poison = stack.sqs.send_message().queue_url(queue).message_body("no turn");
         poison.message_group_id("poison").message_deduplication_id("poison").send().await.unwrap();
-        assert_eq!(stack.post_telegram(&telegram_text(8003, 1, "hello")).await, 200);
+        assert_eq!(stack.post(Channel::Telegram, &telegram_text(8003, 1, "hello")).await, 200);
         assert_eq!(stack.queued(queue).await, 4, "each is acknowledged, and waits for the agent");
         assert_eq!(stack.telegram.sent_to(8001), []);
 
@@ -62,7 +63,7 @@ fn a_turn_waits_in_the_queue_under_its_chats_group() {
         let _restored = Restored;
         Stack::tool(&["pause"]);
         for _ in 0..2 {
-            assert_eq!(stack.post_telegram(&telegram_text(8010, 1, "hello")).await, 200);
+            assert_eq!(stack.post(Channel::Telegram, &telegram_text(8010, 1, "hello")).await, 200);
         }
         let system = aws_sdk_sqs::types::MessageSystemAttributeName::MessageGroupId;
         let request =

@@ -1,10 +1,11 @@
 //! Each endpoint: recorded webhooks, redeliveries, and refused callers.
 
+use annals_core::record::Channel;
 use annals_io::clock::Clock;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::stack::{Stack, beside, recorded, soon};
+use crate::stack::{Stack, beside, prove, recorded, soon};
 
 /// A text of a private chat, `chat`, as Telegram sends it.
 pub(crate) fn telegram_text(chat: i64, id: i64, text: &str) -> Value {
@@ -19,7 +20,7 @@ pub(crate) fn telegram_text(chat: i64, id: i64, text: &str) -> Value {
 fn a_recorded_telegram_message_is_stored_and_answered_once_however_often_it_comes() {
     beside(async |stack| {
         let (chat, update) = (5_550_101, &recorded("telegram")["01_private_text_with_links"]);
-        assert_eq!(stack.post_telegram(update).await, 200);
+        assert_eq!(stack.post(Channel::Telegram, update).await, 200);
         soon("the reply is delivered", async || !stack.telegram.sent_to(chat).is_empty()).await;
         let stored = stack.stored("telegram:chat:5550101").await;
         let text = update["message"]["text"].as_str().unwrap();
@@ -29,7 +30,7 @@ fn a_recorded_telegram_message_is_stored_and_answered_once_however_often_it_come
         assert_eq!(stack.telegram.sent_to(chat)[0].text, said);
 
         // As Telegram delivers it again, and as the queue does.
-        assert_eq!(stack.post_telegram(update).await, 200);
+        assert_eq!(stack.post(Channel::Telegram, update).await, 200);
         repeat_turn(stack, "telegram:chat:5550101", &format!("1764057600000#{:020}", 101)).await;
         stack.idle().await;
         assert_eq!(stack.stored("telegram:chat:5550101").await, stored);
@@ -57,7 +58,7 @@ fn every_recorded_telegram_webhook_is_taken() {
             let update: Value =
                 serde_json::from_str(&update.to_string().replace("\"id\":5550101", "\"id\":5559101"))
                     .unwrap();
-            assert_eq!(stack.post_telegram(&update).await, 200, "{name}");
+            assert_eq!(stack.post(Channel::Telegram, &update).await, 200, "{name}");
         }
         stack.idle().await;
         let group = stack.stored("telegram:chat:-4100200").await;
@@ -82,11 +83,13 @@ fn a_webhook_without_the_secret_is_refused_and_leaves_nothing() {
         event["event"]["message"]["chat_id"] = json!("oc_stranger");
         let plain = stack.api(Method::POST, "/lark").json(&event);
         assert_eq!(plain.send().await.unwrap().status(), 401, "not encrypted");
-        let (body, _) = stack.lark_call(&event);
-        let unsigned = stack.api(Method::POST, "/lark").body(body);
+        let unsigned = prove(&stack.secrets, Channel::Lark, &event).body;
+        let unsigned = stack.api(Method::POST, "/lark").body(unsigned);
         assert_eq!(unsigned.send().await.unwrap().status(), 401, "not signed");
-        event["header"]["token"] = json!("wrong");
-        assert_eq!(stack.post_lark(&event).await, 401, "another app's");
+        let mut others = stack.secrets.clone();
+        others.insert("LARK_VERIFICATION_TOKEN".into(), "wrong".into());
+        let call = prove(&others, Channel::Lark, &event);
+        assert_eq!(stack.call(Channel::Lark, call).await.status(), 401, "another app's");
         for chat in ["telegram:chat:990", "lark:chat:oc_stranger"] {
             assert_eq!(stack.stored(chat).await, [""; 0]);
         }
@@ -130,7 +133,7 @@ fn a_recorded_lark_message_is_stored_and_answered_once_however_often_it_comes() 
         let mut event = recorded("lark")["01_p2p_text"].clone();
         event["event"]["message"]["chat_id"] = json!("oc_once");
         event["event"]["message"]["message_id"] = json!("om_once");
-        assert_eq!(stack.post_lark(&event).await, 200);
+        assert_eq!(stack.post(Channel::Lark, &event).await, 200);
         let replies = || {
             let sent = stack.lark.sent();
             sent.iter()
@@ -143,7 +146,7 @@ fn a_recorded_lark_message_is_stored_and_answered_once_however_often_it_comes() 
         assert!(stored[0].starts_with("user: Which seeds do we have left?"), "{stored:?}");
 
         event["header"]["event_id"] = json!("ev_again");
-        assert_eq!(stack.post_lark(&event).await, 200);
+        assert_eq!(stack.post(Channel::Lark, &event).await, 200);
         repeat_turn(stack, "lark:chat:oc_once", "1764057601000#om_once").await;
         stack.idle().await;
         assert_eq!(stack.stored("lark:chat:oc_once").await, stored);
@@ -155,10 +158,9 @@ fn a_recorded_lark_message_is_stored_and_answered_once_however_often_it_comes() 
 #[ignore = "needs a deployed stack: just cloud"]
 fn lark_gets_its_challenge_back() {
     beside(async |stack| {
-        let token = &stack.secrets["LARK_VERIFICATION_TOKEN"];
-        let (body, _) =
-            stack.lark_call(&json!({"type": "url_verification", "challenge": "c-1", "token": token}));
-        let answer = stack.api(Method::POST, "/lark").body(body).send().await.unwrap();
+        let challenge = json!({"type": "url_verification", "challenge": "c-1"});
+        let unsigned = prove(&stack.secrets, Channel::Lark, &challenge).body;
+        let answer = stack.api(Method::POST, "/lark").body(unsigned).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.json::<Value>().await.unwrap(), json!({"challenge": "c-1"}));
     });
@@ -170,14 +172,12 @@ fn every_recorded_lark_event_is_taken() {
     beside(async |stack| {
         let events = recorded("lark");
         assert!(events.len() >= 30);
-        for (name, mut event) in events {
+        for (name, event) in events {
             // Not what its API answers, and bodies in an unknown key.
             if ["header", "event", "challenge"].iter().all(|key| event.get(key).is_none()) {
                 continue;
             }
-            let holder = if event["header"].is_object() { &mut event["header"] } else { &mut event };
-            holder["token"] = json!(stack.secrets["LARK_VERIFICATION_TOKEN"]);
-            assert_eq!(stack.post_lark(&event).await, 200, "{name}");
+            assert_eq!(stack.post(Channel::Lark, &event).await, 200, "{name}");
         }
         stack.idle().await;
         let stored = stack.stored("lark:chat:oc_ada").await;

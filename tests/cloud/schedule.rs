@@ -1,5 +1,6 @@
 //! The schedule: the compactor comes by itself, and archives.
 
+use annals_core::record::Channel;
 use reqwest::Method;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::stack::{UNTIL_THE_SCHEDULE, beside, soon, wait_until};
 #[ignore = "needs a deployed stack: just cloud"]
 fn the_schedule_fires_the_compactor_and_a_segment_is_in_the_bucket() {
     beside(async |stack| {
-        assert_eq!(stack.post_telegram(&telegram_text(7001, 1, "keep this")).await, 200);
+        assert_eq!(stack.post(Channel::Telegram, &telegram_text(7001, 1, "keep this")).await, 200);
         soon("the reply is delivered", async || stack.telegram.sent_to(7001).len() == 1).await;
         let list = async || {
             let path = "/v1/chats/telegram%3Achat%3A7001/segments";

@@ -7,18 +7,21 @@ use std::process::Command;
 use std::sync::{LazyLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_channel::channel::ProvedCall;
+use annals_core::record::Channel;
+use annals_core::settings::Env;
 use annals_io::clock::Clock;
+use annals_runtime::channels;
 use annals_store::history::{History, Retention};
 use annals_store::settings::StoreConfig;
-use annals_test_support::discord_api::{self, DiscordApi};
+use annals_test_support::discord_api::DiscordApi;
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::lark_api::LarkApi;
 use annals_test_support::model_api::ModelApi;
 use annals_test_support::telegram_api::TelegramApi;
 use aws_sdk_sqs::types::QueueAttributeName;
 use reqwest::{Method, RequestBuilder, Response};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
 /// Timeout of one wait, including cold starts on a busy machine.
@@ -123,52 +126,30 @@ impl Stack {
         self.http.request(method, format!("{}/_aws/lambda-url/{id}{path}", set("AWS_ENDPOINT_URL")))
     }
 
-    /// Posts a webhook with these headers.
-    async fn post(&self, path: &str, body: String, headers: &[(&str, String)]) -> Response {
-        let mut request = self.api(Method::POST, path).header("content-type", "application/json").body(body);
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        request.send().await.unwrap()
+    /// Makes a call of the webhook of `channel`.
+    pub(crate) async fn call(&self, channel: Channel, call: ProvedCall) -> Response {
+        let request =
+            self.api(Method::POST, &format!("/{channel}")).header("content-type", "application/json");
+        let headers = call.headers.into_iter();
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+        request.body(call.body).send().await.unwrap()
     }
 
-    /// Posts `update` as Telegram does.
-    pub(crate) async fn post_telegram(&self, update: &Value) -> u16 {
-        let secret = self.secrets["TELEGRAM_WEBHOOK_SECRET"].clone();
-        let headers = [("x-telegram-bot-api-secret-token", secret)];
-        self.post("/telegram", update.to_string(), &headers).await.status().as_u16()
-    }
-
-    /// Posts `event` as Lark does: encrypted, and signed over the body as sent.
-    pub(crate) async fn post_lark(&self, event: &Value) -> u16 {
-        let (body, headers) = self.lark_call(event);
-        self.post("/lark", body, &headers).await.status().as_u16()
+    /// Posts `event` as `channel` does.
+    pub(crate) async fn post(&self, channel: Channel, event: &Value) -> u16 {
+        self.call(channel, prove(&self.secrets, channel, event)).await.status().as_u16()
     }
 
     /// Posts `call` as Discord does, which from then on takes answers to it.
     pub(crate) async fn post_discord(&self, call: &Value) -> (u16, Value) {
-        let body = call.to_string();
-        let signed = discord_api::signed(body.as_bytes());
-        let response = self.post("/discord", body, &signed).await;
+        let proved = prove(&self.secrets, Channel::Discord, call);
+        let response = self.call(Channel::Discord, proved).await;
         let status = response.status().as_u16();
         let body = response.json().await.unwrap_or_default();
         if status == 200 && call["token"].is_string() {
             self.discord.responded(call, &body);
         }
         (status, body)
-    }
-
-    /// The body and the headers of Lark's call for `event`.
-    pub(crate) fn lark_call(&self, event: &Value) -> (String, [(&'static str, String); 3]) {
-        let key = &self.secrets["LARK_ENCRYPT_KEY"];
-        let body = json!({"encrypt": encrypt(key, event.to_string().as_bytes()).unwrap()}).to_string();
-        let signature = sign(b"1764057600", b"nonce", key, body.as_bytes());
-        let headers = [
-            (TIMESTAMP_HEADER, "1764057600".into()),
-            (NONCE_HEADER, "nonce".into()),
-            (SIGNATURE_HEADER, signature),
-        ];
-        (body, headers)
     }
 
     /// The messages of `chat` in the table, oldest first: `<role>: <text>`.
@@ -204,6 +185,14 @@ impl Stack {
         let status = Command::new(set("ANNALS_CLOUD_PYTHON")).arg(tool).args(arguments).status().unwrap();
         assert!(status.success(), "{arguments:?}");
     }
+}
+
+/// The call by which `channel` delivers `event` to a function with these `secrets`.
+pub(crate) fn prove(secrets: &BTreeMap<String, String>, channel: Channel, event: &Value) -> ProvedCall {
+    let entry = channels::local().into_iter().find(|entry| entry.about.channel == channel).unwrap();
+    let secret = |name: &str| secrets.get(name).cloned();
+    let channel = (entry.from_env)(Env::new(&secret)).unwrap();
+    channel.prove(None, event.to_string().as_bytes()).unwrap()
 }
 
 /// The workspace's root.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use annals_aws::bucket::Bucket;
 use annals_aws::connector::Https;
-use annals_core::record::Record;
+use annals_channel::channel::ProvedCall;
+use annals_core::record::{Channel, Record};
 use annals_core::settings::Env;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -15,6 +16,7 @@ use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_local::queue::LocalQueue;
 use annals_local::stores::{BUCKET, Stores, TABLE, dynamodb_client};
+use annals_runtime::channels;
 use annals_store::history::{History, Retention};
 use annals_store::settings::retention;
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
@@ -321,6 +323,13 @@ impl TestApp {
 
     pub(crate) fn base(&self) -> &str {
         &self.running.as_ref().unwrap().base
+    }
+
+    /// Returns the call by which `channel`, which is set up, delivers `body`.
+    pub(crate) fn prove(&self, channel: Channel, body: &[u8]) -> ProvedCall {
+        let entry = channels::local().into_iter().find(|entry| entry.about.channel == channel).unwrap();
+        let settings = |name: &str| self.settings.get(name).cloned();
+        (entry.from_env)(Env::new(&settings)).unwrap().prove(None, body).unwrap()
     }
 
     /// Posts `update` to `/telegram` with the right secret.

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::sync::LazyLock;
 
-use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
+use annals_channel::channel::ProvedCall;
 use annals_core::record::Channel;
 use annals_runtime::request_body::READ_TIMEOUT;
-use annals_test_support::discord_api::{self, DiscordApi};
+use annals_test_support::discord_api::DiscordApi;
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,10 +17,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::app::{APP_KEY, TELEGRAM_SECRET, TestApp, a_while, lines};
+use crate::app::{APP_KEY, TestApp, a_while, lines};
 use crate::discord::settings_of;
 
-const LARK_KEY: &str = "lark-encrypt-key";
 /// Every route that takes a body of a stranger.
 static ROUTES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let api = ["messages", "chats/c1/messages", "chats/c1/reset", "chats/c1/compact", "chats/c1/schedules"];
@@ -46,18 +45,42 @@ impl Target {
             .set("LARK_APP_ID", APP_ID)
             .set("LARK_APP_SECRET", APP_SECRET)
             .set("LARK_VERIFICATION_TOKEN", "lark-verification-token")
-            .set("LARK_ENCRYPT_KEY", LARK_KEY)
+            .set("LARK_ENCRYPT_KEY", "lark-encrypt-key")
             .set("LARK_API_BASE", lark.base_url())
             .set_all(&settings_of(&discord))
             .set("DISCORD_BOT_TOKEN", "");
         Self { app: app.start().await, _lark: lark, _discord: discord }
     }
 
+    /// Returns the call by which its owner sends `body` to `path`.
+    fn prove(&self, path: &str, body: &[u8]) -> ProvedCall {
+        match Channel::platforms().find(|channel| path == format!("/{channel}")) {
+            Some(channel) => self.app.prove(channel, body),
+            None => ProvedCall {
+                headers: vec![("authorization", format!("Bearer {APP_KEY}"))],
+                body: body.to_vec(),
+            },
+        }
+    }
+
+    /// Returns the head of a request to `path` with a body of `length` bytes.
+    fn head(&self, path: &str, length: usize) -> String {
+        let headers = self.prove(path, b"").headers.into_iter();
+        let headers: Vec<String> = headers.map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let headers = headers.concat();
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
+        )
+    }
+
     /// Posts `body` to `path` with all that proves who sends it; with `headers`, too. Returns the status, or `None` if the
     /// connection was closed while the body was on its way.
     async fn send(&self, path: &str, body: &[u8], headers: &[(&str, &str)]) -> Option<u16> {
-        let mut request = self.app.request(Method::POST, path).body(body.to_vec());
-        for (name, value) in proofs(path, body) {
+        let proved = self.prove(path, body);
+        let is_compressed = headers.iter().any(|(name, _)| *name == "content-encoding");
+        let sent = if is_compressed { body.to_vec() } else { proved.body };
+        let mut request = self.app.request(Method::POST, path).body(sent);
+        for (name, value) in proved.headers {
             request = request.header(name, value);
         }
         for (name, value) in headers {
@@ -86,34 +109,6 @@ impl Target {
     }
 }
 
-/// The headers that prove who sends `body` to `path`.
-fn proofs(path: &str, body: &[u8]) -> Vec<(String, String)> {
-    let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    match path {
-        "/telegram" => vec![own("x-telegram-bot-api-secret-token", TELEGRAM_SECRET)],
-        "/lark" => vec![
-            own(TIMESTAMP_HEADER, "1764057600"),
-            own(NONCE_HEADER, "nonce"),
-            own(SIGNATURE_HEADER, &sign(b"1764057600", b"nonce", LARK_KEY, body)),
-        ],
-        "/discord" => discord_api::signed(body).into_iter().map(|(name, value)| own(name, &value)).collect(),
-        _ if path.starts_with("/v1/") || path.starts_with("/api/") => {
-            vec![own("authorization", &format!("Bearer {APP_KEY}"))]
-        }
-        _ => panic!("nobody knows what proves the sender of a webhook to {path}"),
-    }
-}
-
-/// The head of a request to `path` with a body of `length` bytes.
-fn head(path: &str, length: usize) -> String {
-    let proofs = proofs(path, b"");
-    let headers: Vec<String> = proofs.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let headers = headers.concat();
-    format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: {length}\r\n\r\n"
-    )
-}
-
 /// Sends a byte every few milliseconds, for as long as the other side takes them.
 async fn trickle(mut stream: OwnedWriteHalf) {
     while stream.write_all(b" ").await.is_ok() {
@@ -134,7 +129,7 @@ async fn a_body_that_comes_byte_by_byte_ends_after_its_time_and_holds_nobody_up(
     let target = Target::start().await;
     let (mut answers, mut trickles) = (Vec::new(), Vec::new());
     for path in &*ROUTES {
-        let (reads, writes) = target.connect(&head(path, 1_000_000)).await.into_split();
+        let (reads, writes) = target.connect(&target.head(path, 1_000_000)).await.into_split();
         answers.push(rest(reads));
         trickles.push(trickle(writes));
     }
@@ -161,7 +156,7 @@ async fn connections_that_send_nothing_hold_nobody_up() {
         let text = match at % 3 {
             0 => String::new(),
             1 => format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nX-Slow: "),
-            _ => head(path, 6 * 1024 * 1024),
+            _ => target.head(path, 6 * 1024 * 1024),
         };
         open.push(target.connect(&text).await);
     }
@@ -228,10 +223,7 @@ async fn json_at_the_edges_of_numbers_texts_and_depth_is_no_failure() {
     }
     for path in &*ROUTES {
         for body in &bodies {
-            // Lark's are encrypted, so that they reach the parser.
-            let encrypted = json!({"encrypt": encrypt(LARK_KEY, body)}).to_string();
-            let sent = if path == "/lark" { encrypted.as_bytes() } else { body };
-            let status = target.post(path, sent, &[]).await;
+            let status = target.post(path, body, &[]).await;
             let shown: String = body.escape_ascii().take(120).map(char::from).collect();
             assert!(matches!(status, 200..=299 | 400..=499), "{path} {status}: {shown}");
         }

@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use annals_core::record::Channel;
-use annals_test_support::fixtures::payloads;
-use serde_json::Value;
+use annals_core::settings::Env;
+use annals_runtime::channels;
+use annals_test_support::fixtures::{all_payloads, payloads};
+use serde_json::{Value, json};
 
 use crate::process::Process;
 use crate::setup::{Settings, annals};
@@ -17,6 +19,28 @@ fn fixtures(of: &str) -> String {
 fn at(process: &Process, data_dir: &Path) -> Settings {
     let port = process.base.rsplit(':').next().unwrap();
     vec![("ANNALS_PORT", port.to_owned()), ("ANNALS_DATA_DIR", data_dir.to_str().unwrap().to_owned())]
+}
+
+/// A webhook event of Discord has an `event`, as those of Lark and of others have.
+#[test]
+fn a_recorded_body_is_of_its_own_channel_alone() {
+    let all = channels::local().into_iter().map(|entry| (entry.from_env)(Env::new(&|_| None)).unwrap());
+    let all: Vec<_> = all.collect();
+    let owners = |body: &Value| -> Vec<Channel> {
+        all.iter().filter(|one| one.is_own(body)).map(|one| one.about().channel).collect()
+    };
+    for channel in Channel::platforms() {
+        let owned: Vec<_> =
+            all_payloads(channel.as_str()).into_iter().map(|(name, body)| (owners(&body), name)).collect();
+        // The others are answers of its API, and what the gateway sends.
+        assert!(owned.iter().any(|(owners, _)| *owners == [channel]), "{channel}");
+        for (owners, name) in owned {
+            assert!(owners.iter().all(|owner| *owner == channel), "{channel} {name}: {owners:?}");
+        }
+    }
+    let event =
+        json!({"token": "x", "type": "event_callback", "event": {"type": "message"}, "event_id": "Ev1"});
+    assert_eq!(owners(&event), []);
 }
 
 #[tokio::test]

@@ -323,16 +323,16 @@ async fn setup_changes_nothing_at_discord_if_something_does_not_fit() {
         other.push((name, value.to_owned()));
         other
     };
-    let process = Process::start(dir.path(), &[]);
-    let (here, nowhere) = (format!("{}/discord", process.base), "http://127.0.0.1:9/discord");
     let other_key = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8";
+    let process = Process::start(dir.path(), &with("DISCORD_PUBLIC_KEY", other_key));
+    let (here, nowhere) = (format!("{}/discord", process.base), "http://127.0.0.1:9/discord");
     for (settings, url, wanted) in [
         (&with("DISCORD_BOT_TOKEN", ""), here.as_str(), "DISCORD_BOT_TOKEN is not set"),
         (&with("DISCORD_BOT_TOKEN", "x.y.z"), &here, "check DISCORD_BOT_TOKEN"),
         (&with("DISCORD_APPLICATION_ID", "7"), &here, "DISCORD_APPLICATION_ID is 7"),
         (&with("DISCORD_PUBLIC_KEY", other_key), &here, "is not the application's public key"),
         (&settings, nowhere, "no connection can be made to it"),
-        // The program has the development key.
+        // Another application's calls are for the program.
         (&settings, &here, "must have this DISCORD_PUBLIC_KEY"),
     ] {
         let (code, out, err) = annals(settings, &["setup", "discord", "--url", url]).await;

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals_agent::TurnError;
+use annals_core::record::Channel;
 use annals_test_support::audit::{Stored, Told};
 use annals_test_support::fault_proxy::{Dice, Fault};
 use annals_test_support::lark_api::Sent;
@@ -60,7 +61,7 @@ async fn talk(stage: &Stage, from: i64, to: i64) -> Vec<(String, String)> {
     let lark: BoxFuture<'_, ()> = Box::pin(async {
         for n in from..to {
             let event = text(&format!("om_{n}"), P2P, &say("lark", n), base - (NOW - START) + n);
-            stage.post("/lark", &[], &event).await;
+            stage.post(Channel::Lark, &event).await;
         }
     });
     let discord: BoxFuture<'_, ()> = Box::pin(async {

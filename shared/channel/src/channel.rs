@@ -44,18 +44,21 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     /// Creates its webhook. `client` is `None` if the channel is not set up.
     fn webhook(config: &Self::Config, client: Option<Self::Client>, settings: Settings) -> Self::Webhook;
 
-    /// Returns an event with the text `hello` and the time `today`, in epoch seconds. It is JSON, like the bodies of
-    /// [`ChannelDefinition::replay`], `infra/events` and [`Example`]: a webhook of forms accepts JSON, too.
+    /// Returns an event with the text `hello` and the time `today`, in epoch seconds. It is JSON, like the recorded bodies,
+    /// `infra/events` and [`Example`]: a webhook of forms accepts JSON, too.
     fn hello(today: i64) -> Value;
 
-    /// Returns the call that delivers the recorded event `json`, whose bytes are `body`; `None` if it is not this platform's.
-    /// `secret` is that of [`ChannelDefinition::development`], if nothing is set.
-    fn replay(
-        config: &Self::Config,
-        secret: Option<&SecretString>,
-        body: &[u8],
-        json: &Value,
-    ) -> Option<Replayed>;
+    /// Returns true if the recorded body `json` is one that this platform posts, by the fields that no other platform's
+    /// bodies have. `replay` posts it to the first channel that says so.
+    fn is_own(json: &Value) -> bool;
+
+    /// Returns the call that delivers `body`, with all that proves that it is the platform's. `secret` is that of
+    /// [`ChannelDefinition::development`], with which a platform's own signature can be made if nothing is set.
+    ///
+    /// # Errors
+    ///
+    /// The reason why there is no such call.
+    fn prove(config: &Self::Config, secret: &SecretString, body: &[u8]) -> Result<ProvedCall, &'static str>;
 
     /// Runs `setup <channel>`.
     fn setup(setup: Setup<'_>) -> impl Future<Output = Result<(), Failure>>;
@@ -126,16 +129,11 @@ pub struct Example {
     pub body: Value,
 }
 
-/// A recorded body of a platform.
+/// A call of a webhook, which accepts it as the platform's.
 #[derive(Clone, Debug)]
-pub enum Replayed {
-    /// The call that delivers it.
-    Call {
-        /// Headers that prove that the call is the platform's.
-        headers: Vec<(&'static str, String)>,
-        /// The body.
-        body: Vec<u8>,
-    },
-    /// The reason why it cannot be delivered.
-    Skipped(&'static str),
+pub struct ProvedCall {
+    /// Headers that prove that the call is the platform's.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body, with the proofs that are in it.
+    pub body: Vec<u8>,
 }

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use annals_channel::about::About;
-use annals_channel::channel::{ChannelDefinition, Replayed};
+use annals_channel::channel::{ChannelDefinition, ProvedCall};
 use annals_channel::client::{Answer, Api, CallError};
 use annals_channel::delivery::{DeliveryError, NO_PROGRESS, OutgoingReply, Piece, Pieces, Progress};
 use annals_channel::finding::Finding;
@@ -96,10 +96,13 @@ impl ChannelDefinition for Pager {
         json!({"id": "17", "from": "ada", "at": today, "text": "hello"})
     }
 
-    fn replay(config: &PagerConfig, _: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed> {
-        json.get("from")?;
+    fn is_own(json: &Value) -> bool {
+        json.get("from").is_some() && json.get("at").is_some()
+    }
+
+    fn prove(config: &PagerConfig, _: &SecretString, body: &[u8]) -> Result<ProvedCall, &'static str> {
         let headers = vec![(SECRET_HEADER, config.secret.expose_secret().to_owned())];
-        Some(Replayed::Call { headers, body: body.to_vec() })
+        Ok(ProvedCall { headers, body: body.to_vec() })
     }
 
     async fn setup(setup: Setup<'_>) -> Result<(), Failure> {
@@ -261,9 +264,8 @@ async fn a_message_is_verified_and_read() {
     let hello = Pager::hello(1_764_057_600);
     let body = hello.to_string().into_bytes();
     assert_eq!(webhook.verify(&HeaderMap::new(), &body).unwrap_err(), Unverified);
-    let Some(Replayed::Call { headers, body }) = Pager::replay(&config(), None, &body, &hello) else {
-        panic!()
-    };
+    assert!(Pager::is_own(&hello));
+    let ProvedCall { headers, body } = Pager::prove(&config(), &"".into(), &body).unwrap();
     let header = |(name, value): (&'static str, String)| (name.parse().unwrap(), value.parse().unwrap());
     let Ok(Verified::Event(event)) = webhook.verify(&headers.into_iter().map(header).collect(), &body) else {
         panic!()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::about::About;
-use annals_channel::channel::{ChannelDefinition, Clients, Example, Replayed, platform};
+use annals_channel::channel::{ChannelDefinition, Clients, Example, ProvedCall, platform};
 use annals_channel::finding::Finding;
 use annals_channel::platform::Platform;
 use annals_channel::settings::{DeliveryConfig, Settings};
@@ -93,9 +93,12 @@ pub trait ServedChannel: Debug + Send + Sync {
     /// made by `curl`; `None` if only the platform can make one.
     fn example(&self, key: Option<&SecretString>, today: i64) -> Option<Example>;
 
-    /// Returns the call that delivers the recorded body `json`, whose bytes are `body`; `None` if it is not this
-    /// platform's.
-    fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed>;
+    /// Returns true if the recorded body `json` is one that the platform posts.
+    fn is_own(&self, json: &Value) -> bool;
+
+    /// Returns the call that delivers `body`, with all that proves that it is the platform's, or the reason why there is
+    /// none.
+    fn prove(&self, key: Option<&SecretString>, body: &[u8]) -> Result<ProvedCall, &'static str>;
 
     /// Returns the address of the platform's API, if the channel is set up.
     fn api_base(&self) -> Option<&str>;
@@ -137,10 +140,9 @@ impl<D: ChannelDefinition> Configured<D> {
         Ok(Self { config, api_base: env.value(&D::Webhook::ABOUT.api_base), secrets })
     }
 
-    /// Returns the development secret; `None` if the channel is set up.
-    fn development(&self, key: Option<&SecretString>) -> Option<SecretString> {
-        let secret = || key.cloned().unwrap_or_else(|| D::Webhook::ABOUT.development_secret.into());
-        self.config.is_none().then(secret)
+    /// Returns the secret of [`ChannelDefinition::development`].
+    fn development(key: Option<&SecretString>) -> SecretString {
+        key.cloned().unwrap_or_else(|| D::Webhook::ABOUT.development_secret.into())
     }
 
     /// Returns the settings, or those for development.
@@ -168,14 +170,12 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
     }
 
     fn secrets(&self, key: Option<&SecretString>) -> Vec<(&'static str, SecretString)> {
-        let development = self.development(key);
-        development.map_or_else(|| self.secrets.clone(), |secret| D::development(&secret))
+        if self.is_set_up() { self.secrets.clone() } else { D::development(&Self::development(key)) }
     }
 
     fn example(&self, key: Option<&SecretString>, today: i64) -> Option<Example> {
-        let event = D::hello(today);
-        let plain = event.to_string().into_bytes();
-        let Some(Replayed::Call { headers, body }) = self.replay(key, &plain, &event) else { return None };
+        let plain = D::hello(today).to_string().into_bytes();
+        let ProvedCall { headers, body } = self.prove(key, &plain).ok()?;
         if self.is_set_up() && body != plain {
             return None;
         }
@@ -188,8 +188,13 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
         Some(Example { headers, body: serde_json::from_slice(&body).ok()? })
     }
 
-    fn replay(&self, key: Option<&SecretString>, body: &[u8], json: &Value) -> Option<Replayed> {
-        D::replay(&self.config(key).ok()?, self.development(key).as_ref(), body, json)
+    fn is_own(&self, json: &Value) -> bool {
+        D::is_own(json)
+    }
+
+    fn prove(&self, key: Option<&SecretString>, body: &[u8]) -> Result<ProvedCall, &'static str> {
+        let config = self.config(key).map_err(|_| "the channel's settings are not valid")?;
+        D::prove(&config, &Self::development(key), body)
     }
 
     fn api_base(&self) -> Option<&str> {

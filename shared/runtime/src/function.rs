@@ -23,7 +23,7 @@ pub async fn serve_webhook<D: ChannelDefinition>() -> ExitCode {
         let opened = channel::webhook::<D>(env, &config.channels, clock)?;
         Ok((config, opened))
     };
-    run(read, async |(config, webhook, platform), process| {
+    run(read, async |(config, (webhook, platform)), process| {
         let ingress = config.ingress(platform, &process);
         let router = webhook::router(Receiver { webhook, ingress, must_confirm: true });
         gateway::serve(process.reporter.of_router(router)).await

@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 
+use annals_core::record::Channel;
 use annals_local::import::import;
-use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key, signed};
+use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
 use annals_test_support::mcp_server::{self, McpServer};
@@ -11,7 +12,7 @@ use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::{CONVERSATION, HOUR, OLD, STEP, say};
-use crate::app::{APP_KEY, TELEGRAM_SECRET, TestApp, loopback_client, passing, wait_until};
+use crate::app::{APP_KEY, TestApp, loopback_client, passing, wait_until};
 use crate::chat;
 use crate::import::options;
 use crate::lark::TOKEN;
@@ -96,19 +97,20 @@ impl Stage {
         panic!("{path} was not accepted: {:?}", self.dice);
     }
 
-    pub(super) async fn post(&self, path: &str, headers: &[(&str, String)], body: &Value) {
-        let json = ("content-type", "application/json".to_owned());
-        self.send(Method::POST, path, &[headers, &[json]].concat(), body).await;
+    /// Posts `event` as `channel` does.
+    pub(super) async fn post(&self, channel: Channel, event: &Value) {
+        let mut call = self.app.prove(channel, event.to_string().as_bytes());
+        call.headers.push(("content-type", "application/json".to_owned()));
+        let body = serde_json::from_slice(&call.body).unwrap();
+        self.send(Method::POST, &format!("/{channel}"), &call.headers, &body).await;
     }
 
     pub(super) async fn telegram(&self, update: impl Into<Value>) {
-        let secret = ("X-Telegram-Bot-Api-Secret-Token", TELEGRAM_SECRET.to_owned());
-        self.post("/telegram", &[secret], &update.into()).await;
+        self.post(Channel::Telegram, &update.into()).await;
     }
 
     pub(super) async fn discord(&self, call: &Value) {
-        let headers = signed(call.to_string().as_bytes());
-        self.post("/discord", &headers, call).await;
+        self.post(Channel::Discord, call).await;
         self.discord.responded(call, &json!({"type": 5}));
     }
 

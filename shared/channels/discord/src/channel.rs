@@ -1,6 +1,6 @@
 //! The definition of Discord's channel: [`Discord`].
 
-use annals_channel::channel::{ChannelDefinition, Replayed};
+use annals_channel::channel::{ChannelDefinition, ProvedCall};
 use annals_channel::finding::Finding;
 use annals_channel::settings::Settings;
 use annals_channel::setup::{Failure, Setup};
@@ -66,27 +66,21 @@ impl ChannelDefinition for Discord {
             "token": "hello", "user": user, "data": data})
     }
 
-    fn replay(
-        _: &DiscordConfig,
-        secret: Option<&SecretString>,
-        body: &[u8],
-        json: &Value,
-    ) -> Option<Replayed> {
-        const TIMESTAMP: &str = "0";
+    fn is_own(json: &Value) -> bool {
         let is_call = json.get("application_id").is_some() && json.get("type").is_some_and(Value::is_u64);
-        let is_call = is_call && ["token", "event", "version"].iter().any(|field| json.get(field).is_some());
-        if !is_call {
-            return None;
-        }
-        let Some(pair) = secret.and_then(key_pair) else {
-            return Some(Replayed::Skipped("only Discord can sign it"));
-        };
+        is_call && ["token", "event", "version"].iter().any(|field| json.get(field).is_some())
+    }
+
+    fn prove(config: &DiscordConfig, secret: &SecretString, body: &[u8]) -> Result<ProvedCall, &'static str> {
+        const TIMESTAMP: &str = "0";
+        let pair = key_pair(secret).filter(|pair| pair.public_key().as_ref() == config.public_key.as_slice());
+        let pair = pair.ok_or("only Discord can sign it")?;
         let signature = pair.sign(&[TIMESTAMP.as_bytes(), body].concat());
         let headers = vec![
             (SIGNATURE_HEADER, hex::encode(signature.as_ref())),
             (TIMESTAMP_HEADER, TIMESTAMP.to_owned()),
         ];
-        Some(Replayed::Call { headers, body: body.to_vec() })
+        Ok(ProvedCall { headers, body: body.to_vec() })
     }
 
     async fn setup(setup: Setup<'_>) -> Result<(), Failure> {

@@ -1,7 +1,8 @@
 //! The definition of Lark's channel: [`Lark`].
 
-use annals_channel::channel::{ChannelDefinition, Replayed};
+use annals_channel::channel::{ChannelDefinition, ProvedCall};
 use annals_channel::finding::Finding;
+use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::setup::{Failure, Setup};
 use annals_core::settings::{ConfigError, Env};
@@ -21,6 +22,14 @@ pub const DEV_APP: (&str, &str) = ("cli_development", "development");
 /// Lark.
 #[derive(Debug)]
 pub struct Lark;
+
+/// Returns the bytes of `event` with this verification token, in its header if it has one, as in schema 2.
+fn with_token(mut event: Value, token: &SecretString) -> Vec<u8> {
+    let is_v2 = event.get("header").is_some_and(Value::is_object);
+    let holder = if is_v2 { &mut event["header"] } else { &mut event };
+    holder["token"] = token.expose_secret().into();
+    event.to_string().into_bytes()
+}
 
 impl ChannelDefinition for Lark {
     type Config = LarkConfig;
@@ -59,22 +68,27 @@ impl ChannelDefinition for Lark {
         json!({"schema": "2.0", "header": header, "event": {"sender": sender, "message": message}})
     }
 
-    fn replay(config: &LarkConfig, _: Option<&SecretString>, _body: &[u8], json: &Value) -> Option<Replayed> {
-        if !["header", "event", "challenge"].iter().any(|field| json.get(field).is_some()) {
-            json.get("encrypt")?;
-            return Some(Replayed::Skipped("encrypted with a key of its own"));
+    fn is_own(json: &Value) -> bool {
+        let Some(call) = JsonView::of(json) else { return false };
+        // Others have an `event`, too, and even one of this type, but without a `ts`.
+        match call.text("type") {
+            _ if call.has("header") => call.object("header").is_some_and(|header| header.has("event_type")),
+            Some("event_callback") => call.has("event") && call.has("ts"),
+            Some("url_verification") => call.has("challenge"),
+            _ => call.text("encrypt").is_some(),
         }
-        let mut event = json.clone();
-        let is_v2 = event.get("header").is_some_and(Value::is_object);
-        let holder = if is_v2 { &mut event["header"] } else { &mut event };
-        holder["token"] = config.verification_token.expose_secret().into();
-        let plain = event.to_string().into_bytes();
+    }
+
+    fn prove(config: &LarkConfig, _: &SecretString, body: &[u8]) -> Result<ProvedCall, &'static str> {
+        let plain = match serde_json::from_slice::<Value>(body) {
+            Ok(event) if event.get("encrypt").is_some() => return Err("encrypted with a key of its own"),
+            Ok(event) if event.is_object() => with_token(event, &config.verification_token),
+            _ => body.to_vec(),
+        };
         let Some(key) = config.encrypt_key.as_ref().map(ExposeSecret::expose_secret) else {
-            return Some(Replayed::Call { headers: Vec::new(), body: plain });
+            return Ok(ProvedCall { headers: Vec::new(), body: plain });
         };
-        let Some(encrypted) = encrypt(key, &plain) else {
-            return Some(Replayed::Skipped("cannot be encrypted"));
-        };
+        let encrypted = encrypt(key, &plain).ok_or("cannot be encrypted")?;
         let body = json!({ "encrypt": encrypted }).to_string().into_bytes();
         let signature = sign(b"0", b"replay", key, &body);
         let headers = vec![
@@ -82,7 +96,7 @@ impl ChannelDefinition for Lark {
             (NONCE_HEADER, "replay".to_owned()),
             (SIGNATURE_HEADER, signature),
         ];
-        Some(Replayed::Call { headers, body })
+        Ok(ProvedCall { headers, body })
     }
 
     async fn setup(setup: Setup<'_>) -> Result<(), Failure> {

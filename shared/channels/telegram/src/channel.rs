@@ -1,6 +1,6 @@
 //! The definition of Telegram's channel: [`Telegram`].
 
-use annals_channel::channel::{ChannelDefinition, Replayed};
+use annals_channel::channel::{ChannelDefinition, ProvedCall};
 use annals_channel::finding::Finding;
 use annals_channel::settings::Settings;
 use annals_channel::setup::{Failure, Setup};
@@ -48,15 +48,13 @@ impl ChannelDefinition for Telegram {
             "from": {"id": 42, "is_bot": false, "first_name": "Ada"}, "text": "hello"}})
     }
 
-    fn replay(
-        config: &TelegramConfig,
-        _: Option<&SecretString>,
-        body: &[u8],
-        json: &Value,
-    ) -> Option<Replayed> {
-        json.get("update_id")?;
+    fn is_own(json: &Value) -> bool {
+        json.get("update_id").is_some()
+    }
+
+    fn prove(config: &TelegramConfig, _: &SecretString, body: &[u8]) -> Result<ProvedCall, &'static str> {
         let secret = config.secret.expose_secret().to_owned();
-        Some(Replayed::Call { headers: vec![(SECRET_HEADER, secret)], body: body.to_vec() })
+        Ok(ProvedCall { headers: vec![(SECRET_HEADER, secret)], body: body.to_vec() })
     }
 
     async fn setup(setup: Setup<'_>) -> Result<(), Failure> {
