@@ -5,16 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::LazyLock;
 
-use annals_channel::channel;
-use annals_channel::settings::Settings;
-use annals_channel_discord::channel::Discord;
-use annals_channel_lark::channel::Lark;
-use annals_channel_telegram::channel::Telegram;
 use annals_core::record::Channel;
 use annals_core::settings::{Env, Setting, Unset};
 use annals_io::clock::Clock;
 use annals_runtime::channels;
-use annals_runtime::function::ChannelConfig;
 use annals_runtime::process::{FunctionError, ProcessConfig};
 use annals_test_support::template::{TEMPLATE, properties};
 use secrecy::ExposeSecret;
@@ -51,26 +45,14 @@ const LEFT_OUT: [&str; 4] =
 
 type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
-/// Reads the settings of each program, as its `main` does.
-const READERS: [(&str, Reader); 8] = [
-    ("telegram", |env, clock| of_webhook(env, clock, channel::webhook::<Telegram>)),
-    ("lark", |env, clock| of_webhook(env, clock, channel::webhook::<Lark>)),
-    ("discord", |env, clock| of_webhook(env, clock, channel::webhook::<Discord>)),
+/// Reads the settings of each program but those of channels, as its `main` does.
+const READERS: [(&str, Reader); 5] = [
     ("http", |env, clock| annals_http::function::Config::from_env(env, clock).map(drop)),
     ("streaming", |env, clock| annals_streaming::Config::from_env(env, clock).map(drop)),
     ("agent", |env, clock| annals_agent::function::QueueConfig::from_env(env, clock).map(drop)),
     ("compactor", |env, clock| annals_compactor::function::Config::from_env(env, clock).map(drop)),
     ("relay", |env, clock| annals_discord_relay::function::Config::from_env(env, clock).map(drop)),
 ];
-
-fn of_webhook<T>(
-    env: Env<'_>,
-    clock: &Clock,
-    of_channel: fn(Env<'_>, &Settings, &Clock) -> Result<T, FunctionError>,
-) -> Result<(), FunctionError> {
-    let config = ChannelConfig::from_env(env)?;
-    of_channel(env, &config.channels, clock).map(drop)
-}
 
 /// Returns the development settings of all channels.
 fn development() -> HashMap<&'static str, String> {
@@ -118,7 +100,9 @@ fn read_by(function: &str) -> BTreeSet<String> {
         Some(value.to_owned())
     };
     ProcessConfig::from_env(Env::new(&lookup)).unwrap();
-    let (_, read) = READERS.iter().find(|(name, _)| *name == program).expect(program);
+    let channels = channels::local().into_iter().map(|entry| (entry.about.channel.as_str(), entry.opens));
+    let mut readers = READERS.into_iter().chain(channels);
+    let (_, read) = readers.find(|(name, _)| *name == program).expect(program);
     read(Env::new(&lookup), &Clock::system()).unwrap();
     names.into_inner()
 }

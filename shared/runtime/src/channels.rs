@@ -22,6 +22,7 @@ use futures::future::{BoxFuture, LocalBoxFuture};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
+use crate::function::open;
 use crate::process::FunctionError;
 use crate::webhook;
 
@@ -61,6 +62,8 @@ pub struct Entry {
     pub about: &'static About,
     /// Reads its settings.
     pub from_env: fn(Env<'_>) -> Result<Arc<dyn ServedChannel>, ConfigError>,
+    /// Reads the settings of its function and creates its webhook, as the function does.
+    pub opens: fn(Env<'_>, &Clock) -> Result<(), FunctionError>,
     /// Runs `setup <channel>`.
     pub setup: for<'a> fn(Setup<'a>) -> LocalBoxFuture<'a, Result<(), Failure>>,
 }
@@ -70,6 +73,7 @@ impl Entry {
         Self {
             about: D::Webhook::ABOUT,
             from_env: |env| Ok(Arc::new(Configured::<D>::from_env(env)?)),
+            opens: |env, clock| open::<D>(env, clock).map(drop),
             setup: |setup| D::setup(setup).boxed_local(),
         }
     }

@@ -13,22 +13,27 @@ use annals_engine::receiving::Receiver;
 use annals_io::clock::Clock;
 
 use crate::gateway;
-use crate::process::{Process, run};
+use crate::process::{FunctionError, Process, run};
 use crate::webhook;
 
 /// Runs the function of the webhook of the channel `D`.
 pub async fn serve_webhook<D: ChannelDefinition>() -> ExitCode {
-    let read = |env: Env<'_>, clock: &Clock| {
-        let config = ChannelConfig::from_env(env)?;
-        let opened = channel::webhook::<D>(env, &config.channels, clock)?;
-        Ok((config, opened))
-    };
-    run(read, async |(config, (webhook, platform)), process| {
+    run(open::<D>, async |(config, webhook, platform), process| {
         let ingress = config.ingress(platform, &process);
         let router = webhook::router(Receiver { webhook, ingress, must_confirm: true });
         gateway::serve(process.reporter.of_router(router)).await
     })
     .await
+}
+
+/// Reads the settings of the function of `D`, and creates its webhook and the client that sends confirmations.
+pub(crate) fn open<D: ChannelDefinition>(
+    env: Env<'_>,
+    clock: &Clock,
+) -> Result<(ChannelConfig, D::Webhook, D::Client), FunctionError> {
+    let config = ChannelConfig::from_env(env)?;
+    let (webhook, client) = channel::webhook::<D>(env, &config.channels, clock)?;
+    Ok((config, webhook, client))
 }
 
 /// Settings of a function that receives the events of a platform.
