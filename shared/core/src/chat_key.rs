@@ -229,12 +229,13 @@ impl ChatKey {
     }
 
     /// Returns true for a private window on a platform, false for one of a group, and `None` if the key names no window or
-    /// does not tell.
+    /// does not tell. Topics and threads are treated as their window.
     pub fn is_private(&self) -> Option<bool> {
-        match (self.channel()?, self.speakers()) {
-            // The key of a window does not tell, and its threads are treated alike.
-            (Channel::Lark, _) | (_, Speakers::Callers | Speakers::Untold(_)) => None,
-            (_, speakers) => Some(speakers != Speakers::Several),
+        self.channel()?;
+        match self.window().as_ref().unwrap_or(self).speakers() {
+            Speakers::Callers | Speakers::Untold(_) => None,
+            Speakers::One(_) => Some(true),
+            Speakers::Several => Some(false),
         }
     }
 
