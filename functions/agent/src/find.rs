@@ -5,7 +5,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::chat_settings::GroupActivation;
 use annals_core::context::{Policy, context, records_of_turn};
 use annals_core::limits::{Quota, Scope};
-use annals_core::record::{Channel, Record};
+use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::trace::Step;
 use annals_engine::usage::Allowance;
@@ -244,9 +244,9 @@ async fn offer(agent: &Agent, chat: &ChatKey, records: &[Record]) -> Offered {
     let is_group = || records.iter().any(Record::is_group);
     let is_shared = match chat.channel() {
         None => false,
-        Some(Channel::Http | Channel::Web) => agent.memory.links,
-        // No event of a group tells a person's direct chat in Lark.
-        Some(Channel::Lark) => agent.memory.links && is_group(),
+        Some(channel) if channel.is_of_callers() => agent.memory.links,
+        // No event of a group tells a person's private window.
+        Some(channel) if ChatKey::are_private_windows_untold(channel) => agent.memory.links && is_group(),
         Some(_) => is_group(),
     };
     let sends = agent.outgoing.as_ref().map(|_| is_shared);

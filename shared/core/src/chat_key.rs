@@ -188,6 +188,12 @@ impl ChatKey {
         format!("{channel}:chat:{}", Escaped(chat_id)).parse().ok()
     }
 
+    /// Returns true if the key of a private window of `channel` does not tell whose it is, nor an identity its window.
+    pub fn are_private_windows_untold(channel: Channel) -> bool {
+        let window = Self::private_window(channel, "1");
+        window.is_some_and(|window| window.speakers() == Speakers::Untold(channel))
+    }
+
     /// Creates the key of the private window of `identity`, if the identity alone tells it, as `telegram-42` does.
     pub fn window_of_identity(identity: &str) -> Option<Self> {
         let (channel, id) = identity.split_once('-')?;
