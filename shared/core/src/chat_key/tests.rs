@@ -1,17 +1,19 @@
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
 
-#[track_caller]
-fn check(key: &str, place: &Place) {
-    let parsed: ChatKey = key.parse().unwrap();
-    assert_eq!(parsed.place(), place);
-    assert_eq!(parsed.to_string(), key);
-}
-
 #[test]
 fn every_row_of_the_keys_table() {
     let s = String::from;
+    let mut rows = BTreeSet::new();
+    let mut check = |key: &str, place: &Place| {
+        let parsed: ChatKey = key.parse().unwrap();
+        assert_eq!(parsed.place(), place);
+        assert_eq!(parsed.to_string(), key);
+        rows.insert(place.form().0);
+    };
     check("telegram:chat:42", &Place::TelegramChat { chat_id: s("42") });
     check("telegram:chat:-100:topic:7", &Place::TelegramTopic { chat_id: s("-100"), thread_id: s("7") });
     check("lark:chat:oc_1", &Place::LarkChat { chat_id: s("oc_1") });
@@ -27,6 +29,7 @@ fn every_row_of_the_keys_table() {
         &Place::DiscordThread { agent_id: s("annals"), guild_id: s("1"), thread_id: s("2") },
     );
     check("agent:annals:user:k/u", &Place::Direct { agent_id: s("annals"), user_id: s("k/u") });
+    assert_eq!(rows.len(), Place::FORMS.len(), "{rows:?}");
 }
 
 #[test]
@@ -176,16 +179,14 @@ fn part() -> impl Strategy<Value = String> {
 }
 
 fn place() -> impl Strategy<Value = Place> {
-    (0..9_u8, part(), part(), part()).prop_map(|(row, a, b, c)| match row {
-        0 => Place::TelegramChat { chat_id: a },
-        1 => Place::TelegramTopic { chat_id: a, thread_id: b },
-        2 => Place::LarkChat { chat_id: a },
-        3 => Place::LarkThread { chat_id: a, thread_id: b },
-        4 => Place::HttpChat { key_name: a, chat_id: b },
-        5 => Place::WebRoom { key_name: a, room_id: b },
-        6 => Place::DiscordChannel { agent_id: a, guild_id: b, channel_id: c },
-        7 => Place::DiscordThread { agent_id: a, guild_id: b, thread_id: c },
-        _ => Place::Direct { agent_id: a, user_id: b },
+    (0..Place::FORMS.len(), [part(), part(), part()]).prop_map(|(row, parts)| {
+        let mut parts = parts.iter().map(|part| Escaped(part).to_string());
+        let segments: Vec<String> = Place::FORMS[row]
+            .split(':')
+            .map(|of| if of == "{}" { parts.next().unwrap() } else { of.to_owned() })
+            .collect();
+        let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+        Place::read(&segments).unwrap().unwrap()
     })
 }
 
