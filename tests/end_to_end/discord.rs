@@ -526,25 +526,6 @@ async fn a_refusal_of_one_channel_holds_back_no_answer_in_another() {
 }
 
 #[tokio::test]
-async fn without_discord_calls_are_signed_by_the_development_key_and_answers_go_to_the_outbox() {
-    let app = TestApp::builder().start().await;
-    let local =
-        annals_runtime::channels::local().into_iter().find(|entry| entry.about.path == "/discord").unwrap();
-    let none = |_: &str| None;
-    let channel = (local.from_env)(annals_core::settings::Env::new(&none)).unwrap();
-    let example = channel.example(None, NOW).unwrap();
-    let request = app.request(Method::POST, "/discord").body(example.body.to_string());
-    let headers = example.headers.into_iter();
-    let request = headers.fold(request, |request, (name, value)| request.header(name, value));
-    assert_eq!(Answer::of(request).await.body, json!({"type": 5}));
-    app.idle().await;
-    assert_eq!(app.history("agent:annals:user:42").await.len(), 2);
-    let outbox = app.get("/local/outbox").await;
-    assert_eq!((&outbox[0]["channel"], &outbox[0]["text"]), (&json!("discord"), &json!("hello")));
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn a_command_that_takes_long_is_deferred_for_its_sender_alone_and_answered_later() {
     let (shop, it) = asked_for_a_refund().await;
     let before = it.discord.sent().len();

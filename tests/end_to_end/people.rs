@@ -1,12 +1,17 @@
 //! One person, one chat: links between the channels of a person, by `/link`, by an operator and by a change of
 //! `DM_SCOPE`.
 
+use annals_channel::channel::Example;
+use annals_core::chat_key::ChatKey;
+use annals_core::record::Channel;
+use annals_core::settings::Env;
+use annals_runtime::channels;
 use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::model_api::is_for_summary;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp};
+use crate::app::{APP_KEY, Answer, Builder, NOW, OPS_KEY, TestApp};
 use crate::discord::{self, DM, DiscordApp, ask, command, direct};
 use crate::lark::{P2P, receive_plain, text};
 use crate::memory::{call, remember, texts, user};
@@ -57,6 +62,46 @@ async fn lark_says(app: &TestApp, seconds: i64, words: &str) -> String {
 
 fn text_in(entry: &Value) -> String {
     entry["text"].as_str().unwrap().to_owned()
+}
+
+/// The messages are the calls that the program prints at its start, with development secrets and the outbox.
+#[tokio::test]
+async fn the_private_chat_of_each_platform_is_as_the_scope_says() {
+    let hello = json!("hello");
+    for scope in ["chat", "user"] {
+        let app = TestApp::builder().set("DM_SCOPE", scope).start().await;
+        for entry in channels::local() {
+            let unset = (entry.from_env)(Env::new(&|_| None)).unwrap();
+            let Example { headers, body } = unset.example(None, NOW).unwrap();
+            let request = app.request(Method::POST, entry.about.path).body(body.to_string());
+            let headers = headers.into_iter();
+            let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+            let answer = Answer::of(request).await;
+            assert!(answer.status.is_success(), "{answer:?}");
+            app.idle().await;
+        }
+        let list = app.get("/v1/chats").await;
+        let mut spoken = Vec::new();
+        for chat in list["chats"].as_array().unwrap() {
+            let key = chat["chatKey"].as_str().unwrap();
+            let history = app.history(key).await;
+            let [said, _] = &history[..] else { panic!("{history:#?}") };
+            let text = |name: &str| said["metadata"][name].as_str().unwrap();
+            let channel: Channel = text("channel").parse().unwrap();
+            let window = ChatKey::private_window(channel, text("chatId")).filter(|_| scope == "chat");
+            let direct = ChatKey::direct("annals", &channel.identity(text("userId"))).unwrap();
+            assert_eq!(key, window.unwrap_or(direct).to_string());
+            spoken.push(channel);
+        }
+        spoken.sort_unstable();
+        assert_eq!(spoken, Channel::platforms().collect::<Vec<_>>());
+        let outbox = app.get("/local/outbox").await;
+        let sent = outbox.as_array().unwrap().iter();
+        let sent: Vec<_> = sent.map(|sent| (sent["channel"].as_str().unwrap(), &sent["text"])).collect();
+        let wanted = channels::local().into_iter().map(|entry| (entry.about.channel.as_str(), &hello));
+        assert_eq!(sent, wanted.collect::<Vec<_>>());
+        app.finish().await;
+    }
 }
 
 /// Returns what the model of a test makes of a request for a summary: the names in it.

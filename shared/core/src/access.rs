@@ -175,8 +175,22 @@ mod tests {
         let all = access(ada, both);
         assert_eq!(presses(&all), [[true, false], [true, true], [true, false], [false, false]]);
         assert_eq!(held(&all), [true, true, true, false]);
-        let direct = |person: &str| format!("agent:annals:user:{person}").parse().unwrap();
-        let discord = access(Some(&["discord-7"]), None);
-        assert!(discord.may_hold(&direct("7")) && !discord.may_hold(&direct("8")));
+    }
+
+    #[test]
+    fn a_person_of_the_list_is_admitted_to_their_private_chat_on_each_platform() {
+        for channel in Channel::platforms() {
+            let person = format!("{channel}-7");
+            let listed = access(Some(&[person.as_str()]), None);
+            let [own, other] = ["7", "8"].map(|id| ChatKey::direct("annals", &channel.identity(id)).unwrap());
+            assert!(listed.may_hold(&own) && !listed.may_hold(&other), "{channel}");
+            for chat in ChatKey::private_window(channel, "7").into_iter().chain([own]) {
+                let mut by = Draft { channel, chat, user_id: "7".into(), ..Draft::from(&said(0, 1)) };
+                set(&mut by.metadata, "chatType", "private");
+                assert_eq!(listed.of(&by), Admission::Full, "{}", by.chat);
+                by.user_id = "8".into();
+                assert_eq!(listed.of(&by), Admission::Refused, "{}", by.chat);
+            }
+        }
     }
 }

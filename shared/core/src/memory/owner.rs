@@ -183,9 +183,7 @@ mod tests {
         };
         let none = || Value::Null;
         check(said("agent:annals:user:ada", "ada", none(), Some("ada")), Some("ada"));
-        check(said("agent:annals:user:telegram-42", "42", private(), None), Some("telegram-42"));
         check(said("agent:annals:user:ada", "bo", none(), Some("bo")), None);
-        check(said("telegram:chat:42", "42", private(), None), Some("telegram-42"));
         check(said("telegram:chat:42:topic:7", "42", private(), None), Some("telegram-42"));
         check(said("telegram:chat:42", "43", private(), None), None);
         check(said("telegram:chat:-42", "42", json!({"chatType": "group"}), None), None);
@@ -195,7 +193,6 @@ mod tests {
         check(said("telegram:chat:42", "42", none(), Some("42")), None);
         let business = json!({"chatType": "private", "telegram": {"businessConnectionId": "b"}});
         check(said("telegram:chat:42", "42", business, None), None);
-        check(said("lark:chat:oc_1", "ou_ada", private(), None), Some("lark-ou_ada"));
         check(said("lark:chat:oc_1", "oc_1", private(), None), None);
         check(said("lark:chat:oc_1", "ou_ada", json!({"chatType": "group"}), None), None);
         check(said("lark:chat:oc_1:thread:omt_1", "ou_ada", json!({"chatType": "group"}), None), None);
@@ -206,6 +203,22 @@ mod tests {
         let mut reply = said("agent:annals:user:ada", "annals", none(), None);
         reply.message.role = Role::Assistant;
         check(reply, None);
+    }
+
+    #[test]
+    fn a_private_chat_on_each_platform_is_its_persons() {
+        for channel in Channel::platforms() {
+            let own = channel.identity("7");
+            // A sender without an id has that of such a window.
+            let id = if ChatKey::are_private_windows_untold(channel) { "w" } else { "7" };
+            let direct = ChatKey::direct("annals", &own).unwrap();
+            for chat in ChatKey::private_window(channel, id).into_iter().chain([direct]) {
+                let record = Record { channel, ..said(&chat.to_string(), "7", private(), None) };
+                assert_eq!(person_of(&record).as_ref(), Some(&own), "{chat}");
+                let owner = owner_of_session(&chat, &[record], false);
+                assert_eq!(owner, Some(Owner::User(own.clone())), "{chat}");
+            }
+        }
     }
 
     #[test]
