@@ -53,7 +53,10 @@ impl Channel {
     /// Returns true if the platform reaches a thread by a message in it alone. Others are given the thread, and would quote
     /// the message.
     pub fn reaches_threads_by_messages(self) -> bool {
-        self == Self::Lark
+        match self {
+            Self::Lark => true,
+            Self::Telegram | Self::Discord | Self::Http | Self::Web | Self::Terminal => false,
+        }
     }
 
     /// Returns true for the channels of the API's callers. They choose the ids of messages and name the user, so that a caller
