@@ -24,7 +24,7 @@ pub const SETTINGS: [Setting; 12] = [
     Setting::described(
         ALLOW_FROM,
         "everybody",
-        "Persons of Telegram, Lark and Discord, comma-separated: [guide](guide.md#who-may-use-the-bot)",
+        "Persons (`telegram-42`), comma-separated: [guide](guide.md#who-may-use-the-bot)",
     ),
     Setting::described(
         ALLOW_CHATS,
