@@ -61,16 +61,15 @@ fn an_event_that_is_no_request_is_an_error_and_ends_nothing() {
 #[test]
 fn each_example_event_is_a_request() {
     let events = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../infra/events")).unwrap();
-    let mut count = 0;
     for path in events.map(|entry| entry.unwrap().path()) {
-        let event: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        if event.get("rawPath").is_some() {
-            count += 1;
-            let request = serde_json::from_value::<Event>(event.clone()).unwrap().request().unwrap();
-            assert_eq!(request.uri().path(), event["rawPath"], "{path:?}");
+        // Of the queue, and of the schedule.
+        if path.ends_with("agent-turn.json") || path.ends_with("compactor-schedule.json") {
+            continue;
         }
+        let event: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let request = serde_json::from_value::<Event>(event.clone()).unwrap().request().unwrap();
+        assert_eq!(request.uri().path(), event["rawPath"], "{path:?}");
     }
-    assert!(count == 10, "{count}");
 }
 
 async fn answer(body: impl Into<Body>) -> Value {
