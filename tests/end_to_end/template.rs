@@ -1,6 +1,7 @@
 //! `infra/template.yaml` has the routes, table, alarms and times that the code uses.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use annals_compactor::{PATIENCE, Report, metrics};
@@ -96,7 +97,7 @@ fn each_channel_is_named_in_the_same_places() {
     }
     let channels = annals_runtime::channels::local();
     // A deployed channel without its line in `channels.rs` would take messages, and its replies would go nowhere.
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/channels");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/channels");
     let crates = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let crates: BTreeSet<String> = crates.map(|name| name.into_string().unwrap()).collect();
     assert_eq!(crates, channels.iter().map(|entry| entry.about.channel.to_string()).collect());
@@ -336,6 +337,19 @@ fn no_role_may_use_every_model_or_list_the_whole_bucket() {
         listing += lists;
     }
     assert!(listing > 0);
+}
+
+/// What a role may do is compared with its program beside each function.
+#[test]
+fn each_function_has_a_test_of_its_permissions() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions");
+    for function in functions() {
+        let build = &TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"];
+        let path = folder.join(build["Binary"].as_str().unwrap()).join("tests/permissions.rs");
+        let test = std::fs::read_to_string(&path);
+        let test = test.unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
+        assert!(test.contains(&format!("\"{function}\"")), "{} does not check {function}", path.display());
+    }
 }
 
 /// Nothing that holds a history goes with its stack, or lies open.
