@@ -1,8 +1,8 @@
 // Small components used throughout the console.
-import { type ReactNode, useState } from 'react';
+import { type CSSProperties, type ReactNode, useState } from 'react';
 import { Button as AriaButton, type ButtonProps, Dialog, DialogTrigger, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { Problem } from './api';
-import type { ChatName } from './names';
+import { type ChatName, hueOf, isPlatform } from './names';
 import { texts } from './text';
 
 const PATHS = {
@@ -56,7 +56,11 @@ export const Loading = ({ what }: { what: string }) => (
   </p>
 );
 
-export const ChannelBadge = ({ name }: { name: ChatName }) => <span className={`badge ${name.channel}`}>{name.channelName}</span>;
+export const ChannelBadge = ({ name: { channel, channelName } }: { name: ChatName }) => (
+  <span className={`badge ${isPlatform(channel) ? 'platform' : channel}`} style={{ '--hue': hueOf(channel) } as CSSProperties}>
+    {channelName}
+  </span>
+);
 
 /** A button that asks for confirmation before an action that cannot be undone. With `bad` it destroys something. */
 export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: string; children: ReactNode; does: string; onSure: () => void; look?: 'plain' | 'bad' }) {
