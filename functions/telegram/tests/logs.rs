@@ -1,6 +1,9 @@
 //! Logs and spans of an invocation: each names it, and its chat if it is about one.
+#![allow(clippy::unwrap_used, reason = "a panic is a failure that names its line")]
 
+use std::io::Read;
 use std::process::{Command, Stdio};
+use std::thread;
 
 use annals_core::chat_key::ChatKey;
 use annals_test_support::lambda_api::LambdaApi;
@@ -25,11 +28,21 @@ fn call(update: &Value) -> String {
     .to_string()
 }
 
-#[tokio::test]
-async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
+/// Output of a function that has handled two calls, of which the second is about a chat and fails.
+struct Handled {
+    /// Its log.
+    written: String,
+    /// Its spans, once for each call.
+    sent: [String; 2],
+    /// Trace in which it called AWS first.
+    trace: String,
+}
+
+/// Runs the function at this level of logs.
+async fn handle_at(level: &str) -> Handled {
     let message = json!({
         "message_id": 7, "date": 1_763_765_920, "text": "a secret plan",
-        "chat": {"id": 42, "type": "private"}, "from": {"id": 42, "is_bot": false, "first_name": "Ada"},
+        "chat": {"id": 42, "type": "private"}, "from": {"id": 42, "is_bot": false, "first_name": "Lovelace"},
     });
     let calls = [json!({"update_id": 1, "poll": {"id": "1"}}), json!({"update_id": 2, "message": message})];
     let mut api = LambdaApi::start(calls.each_ref().map(call).into_iter(), || 9_999_999_999_999).await;
@@ -62,21 +75,50 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
             ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/q.fifo"),
             ("TELEGRAM_BOT_TOKEN", "77:token"),
             ("TELEGRAM_WEBHOOK_SECRET", "hunter2"),
-            ("RUST_LOG", "info"),
+            ("RUST_LOG", level),
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}")),
         ])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    // Read at once, since the function waits for a reader of what it writes.
+    let mut output = function.stdout.take().unwrap();
+    let reader = thread::spawn(move || {
+        let mut written = String::new();
+        output.read_to_string(&mut written).map(|_| written)
+    });
     let mut statuses = Vec::new();
     for _ in &calls {
         let answer: Value = serde_json::from_str(&api.answer().await).unwrap();
         statuses.push(answer["statusCode"].as_u64().unwrap());
     }
     function.kill().unwrap();
-    let written = String::from_utf8(function.wait_with_output().unwrap().stdout).unwrap();
+    function.wait().unwrap();
     assert_eq!(statuses, [200, 503]);
-    assert_eq!(calls_made.recv().await.unwrap(), "Root=1-1", "a trace goes on in what is called");
+    Handled {
+        written: reader.join().unwrap().unwrap(),
+        // Spans are sent before an invocation ends.
+        sent: [spans_sent.try_recv().unwrap(), spans_sent.try_recv().unwrap()],
+        trace: calls_made.recv().await.unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn no_level_of_logs_writes_a_text_a_name_or_a_secret() {
+    for level in ["info", "trace"] {
+        let Handled { written, sent, .. } = handle_at(level).await;
+        assert!(level == "info" || written.contains("TRACE"), "{written}");
+        let written = written + &sent.concat();
+        for private in ["secret plan", "Lovelace", "hunter2", "77:token"] {
+            assert!(!written.contains(private), "{level}: {written}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
+    let Handled { written, sent, trace } = handle_at("info").await;
+    assert_eq!(trace, "Root=1-1", "a trace goes on in what is called");
 
     let lines: Vec<Value> = written.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |message: &str| {
@@ -93,8 +135,6 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
         assert!(line["requestId"].is_string(), "{line}");
     }
 
-    // Spans are sent before an invocation ends.
-    let sent = [spans_sent.try_recv().unwrap(), spans_sent.try_recv().unwrap()];
     let parsed: Value = serde_json::from_str(&sent[1]).unwrap();
     let spans = parsed["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap();
     let names: Vec<&str> = spans.iter().map(|span| span["name"].as_str().unwrap()).collect();
@@ -103,9 +143,4 @@ async fn each_line_names_its_invocation_and_one_about_a_chat_the_chat() {
     assert_eq!(append["parentSpanId"], request["spanId"]);
     let session = json!({"key": "session", "value": {"stringValue": failed["session"]}});
     assert!(spans.iter().all(|span| span["attributes"].as_array().unwrap().contains(&session)), "{parsed}");
-
-    let written = written + &sent.concat();
-    for private in ["secret plan", "Ada", "hunter2", "77:token"] {
-        assert!(!written.contains(private), "{written}");
-    }
 }

@@ -29,8 +29,8 @@ use axum::response::Response;
 use json_subscriber::JsonLayer;
 pub use traces::Traces;
 use traces::{ENDPOINT, HEADERS, Spans};
-use tracing::Instrument;
 use tracing::field::Empty;
+use tracing::{Instrument, Level};
 use tracing_subscriber::filter::{LevelFilter, Targets, filter_fn};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::time::SystemTime;
@@ -180,15 +180,20 @@ fn filter(default: &str) -> Targets {
         .unwrap_or_default()
 }
 
-/// Parses a list of levels. Turns off what quotes messages, unless `levels` name it: `rmcp` those of servers, and below
-/// `info` the SDK all that it reads and writes. Returns `None` if the list is invalid.
+/// Parses a list of levels. Turns off what quotes messages, unless `levels` name it: `rmcp` those of servers, below
+/// `info` the SDK all that it reads and writes, and below `debug` the Lambda runtime whole requests. Returns `None` if
+/// the list is invalid.
 fn without_quotes(levels: &str) -> Option<Targets> {
     let filter: Targets = levels.parse().ok()?;
-    let is_verbose = filter.iter().map(|(_, level)| level).chain(filter.default_level()).max();
-    let is_verbose = is_verbose > Some(LevelFilter::INFO);
-    let quoting = [("rmcp", LevelFilter::OFF, true), ("aws_smithy_runtime", LevelFilter::INFO, is_verbose)];
-    Some(quoting.into_iter().fold(filter, |filter, (name, level, quotes)| {
-        if quotes && !levels.contains(name) { filter.with_target(name, level) } else { filter }
+    // Of each crate the level at which it quotes, and the one above.
+    let quoting = [
+        ("rmcp", Level::ERROR, LevelFilter::OFF),
+        ("aws_smithy_runtime", Level::DEBUG, LevelFilter::INFO),
+        ("lambda_runtime", Level::TRACE, LevelFilter::DEBUG),
+    ];
+    Some(quoting.into_iter().fold(filter, |filter, (name, quotes, bound)| {
+        let may_quote = filter.would_enable(name, &quotes) && !levels.contains(name);
+        if may_quote { filter.with_target(name, bound) } else { filter }
     }))
 }
 
@@ -268,6 +273,16 @@ mod tests {
             let (written, _guard) = subscribed(level);
             tracing::warn!(target: "rmcp::service", "quoted");
             tracing::warn!("own");
+            assert_eq!(written.lines().len(), lines, "{level}");
+        }
+    }
+
+    #[test]
+    fn whole_requests_are_logged_only_if_requested() {
+        for (level, lines) in [("trace", 1), ("warn,annals=trace", 1), ("trace,lambda_runtime=trace", 2)] {
+            let (written, _guard) = subscribed(level);
+            tracing::trace!(target: "lambda_runtime::layers::api_response", body = "quoted");
+            tracing::trace!("own");
             assert_eq!(written.lines().len(), lines, "{level}");
         }
     }
