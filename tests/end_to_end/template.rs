@@ -201,6 +201,14 @@ fn each_function_has_its_alarms_and_each_alarm_notifies() {
     }
 }
 
+/// A bot that answers five times in an hour and may not write any more is noticed.
+#[test]
+fn failed_deliveries_are_summed_over_an_hour() {
+    let metrics = properties("DeliveriesFail")["Metrics"].as_array().unwrap();
+    let periods: Vec<_> = metrics.iter().filter_map(|of| of["MetricStat"].get("Period")).collect();
+    assert_eq!(periods, [3600, 3600]);
+}
+
 /// A metric under a name that nobody writes would look like quiet.
 #[test]
 fn alarms_and_the_dashboard_show_metrics_that_are_written() {
