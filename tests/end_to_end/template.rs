@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use annals_agent::Attempt;
 use annals_compactor::{PATIENCE, Report, metrics};
 use annals_core::sort_key::Timestamp;
 use annals_io::metrics::{Metric, NAMESPACE};
@@ -199,6 +200,19 @@ fn each_function_has_its_alarms_and_each_alarm_notifies() {
             assert_eq!(alarm.get("Condition"), resources[function].get("Condition"), "{name}");
         }
     }
+}
+
+/// Otherwise its messages would wait for the eight hours until they are dead letters.
+#[test]
+fn a_single_chat_whose_runs_all_fail_raises_an_alarm() {
+    let alarm = properties("RunsFail");
+    let period = Duration::from_secs(alarm["Period"].as_u64().unwrap());
+    let (mut failures, mut since_first) = (0, Duration::ZERO);
+    while since_first < period {
+        failures += 1;
+        since_first += Attempt(failures).pause();
+    }
+    assert!(alarm["Threshold"].as_u64().unwrap() < u64::from(failures), "{failures}");
 }
 
 /// A bot that answers five times in an hour and may not write any more is noticed.
