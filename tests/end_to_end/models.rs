@@ -1,14 +1,18 @@
 //! Models in turns: another provider, an answer that breaks off, a fallback, usage, and a prefix that stays the same for
 //! the provider's cache.
 
+use std::fs::File;
+
 use annals_core::language::Language;
 use annals_core::record::Record;
 use annals_model::ModelChoice;
 use annals_test_support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{PROVIDERS, TestApp};
+use crate::app::{PROVIDERS, TestApp, loopback_client};
 use crate::memory::{remember, user};
+use crate::process::Process;
+use crate::setup::settings;
 use crate::turns::assert_answered_once;
 use crate::updates::private;
 
@@ -132,6 +136,35 @@ async fn the_fallback_answers_after_a_permanent_failure_and_the_reply_says_so() 
     assert_eq!((model_of().await, spare.count()), (json!("openai:test"), 4));
     assert_eq!(spare.refusals(), [""; 0]);
     app.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_its_key_is_an_error_in_the_log_though_the_fallback_answers() {
+    let (model, spare) = (ModelApi::start().await, ModelApi::start().await);
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let settings = settings(&[
+        ("RUST_LOG", "warn"),
+        ("MODEL", "openai:test"),
+        ("MODEL_BASE_URL", &model.base_url()),
+        ("MODEL_API_KEY", API_KEY),
+        ("MODEL_FALLBACK", "openai:spare"),
+        ("MODEL_FALLBACK_BASE_URL", &spare.base_url()),
+        ("MODEL_FALLBACK_API_KEY", API_KEY),
+    ]);
+    let process = Process::start_logged(dir.path(), &settings, File::create(&log).unwrap());
+    let url = format!("{}/v1/chats/c1/messages?wait=20", process.base);
+    for (id, tries, status) in [("1", 1, 401), ("2", 3, 500)] {
+        model.fail(tries, status);
+        let body = json!({"userId": "ada", "messageId": id, "text": "hello"});
+        let answer = loopback_client().post(&url).bearer_auth("dev").json(&body).send().await.unwrap();
+        let answer: Value = answer.json().await.unwrap();
+        assert_eq!(answer["reply"]["metadata"]["model"], "openai:spare", "{answer}");
+    }
+    let log = std::fs::read_to_string(log).unwrap();
+    let lines = log.lines().filter(|line| line.contains("asking the fallback"));
+    let are_errors: Vec<bool> = lines.map(|line| line.contains("ERROR")).collect();
+    assert_eq!(are_errors, [true, false], "{log}");
 }
 
 /// The note is for the person: the model would take it for its own words.

@@ -153,7 +153,9 @@ pub(crate) async fn ask(
                 agent.clock.sleep(pause).await;
             }
             Decision::AskFallback => {
-                tracing::warn!(%error, "failed to ask the model; asking the fallback");
+                if let Some(failure) = failure {
+                    failure.log_fallback();
+                }
                 model = model.fallback().unwrap_or(model);
             }
             Decision::HideImages => {

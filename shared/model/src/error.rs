@@ -51,7 +51,21 @@ impl ModelError {
     /// Returns true if no other try with these settings can succeed: 401, 403 and 404, what a filter refuses, and an answer
     /// that has no tokens left for words.
     pub fn cannot_succeed(&self) -> bool {
-        matches!(self, Self::Refused { status: 401 | 403 | 404 } | Self::Filtered | Self::Exhausted)
+        self.lasts() || matches!(self, Self::Filtered | Self::Exhausted)
+    }
+
+    /// Returns true if all questions are refused until a setting is repaired: 401, 403 and 404.
+    fn lasts(&self) -> bool {
+        matches!(self, Self::Refused { status: 401 | 403 | 404 })
+    }
+
+    /// Logs that the fallback is asked after this error. Nobody is told by a notice if it answers.
+    pub fn log_fallback(&self) {
+        if self.lasts() {
+            tracing::error!(error = %self, "the model refuses its requests; asking the fallback");
+        } else {
+            tracing::warn!(error = %self, "failed to ask the model; asking the fallback");
+        }
     }
 
     /// Returns a short name for traces, with the status if there is one.

@@ -145,7 +145,7 @@ impl Model {
         };
         match (answered, self.fallback()) {
             (Err(error), Some(fallback)) if error.may_ask_fallback() => {
-                tracing::warn!(%error, "failed to ask the model; asking the fallback");
+                error.log_fallback();
                 Box::pin(fallback.complete(prompt)).await
             }
             (answered, _) => answered,
