@@ -65,7 +65,12 @@ async fn in_lambda(relay: Relay<DiscordHost>, reporter: Reporter, clock: Clock) 
             let (relay, clock) = &*shared;
             let ends_at = i64::try_from(event.context.deadline).ok().and_then(Timestamp::from_millis);
             let left = ends_at.unwrap_or_else(|| clock.now()).minus(MARGIN).since(clock.now());
-            let ended = relay.run(clock.sleep(left)).await.map_err(FunctionError::from);
+            let ended = match relay.run(clock.sleep(left)).await {
+                Ok(true) => Ok(()),
+                // The alarm on errors reports it; the next invocation tries again.
+                Ok(false) => Err("nothing of Discord's gateway was received, or it was not stored".into()),
+                Err(error) => Err(FunctionError::from(error)),
+            };
             invocation.ended().await;
             ended
         })
@@ -86,7 +91,7 @@ async fn in_container(
         }
     };
     let ended = tokio::select! {
-        ended = relay.run(process::stopped()) => ended,
+        ended = relay.run(process::stopped()) => ended.map(|_| ()),
         () = reporting => Ok(()),
     };
     reporter.invocation().ended().await;

@@ -113,6 +113,17 @@ impl Drop for Running {
     }
 }
 
+/// Variables of the function whose events come from `api`.
+fn in_lambda(api: &LambdaApi) -> [(&'static str, String); 4] {
+    [
+        ("AWS_LAMBDA_RUNTIME_API", api.address()),
+        ("AWS_LAMBDA_FUNCTION_NAME", "relay"),
+        ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+        ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"),
+    ]
+    .map(|(name, value)| (name, value.to_owned()))
+}
+
 fn now() -> i64 {
     Clock::system().now().as_millis()
 }
@@ -180,13 +191,7 @@ async fn invocations_of_lambda_hand_the_session_over() {
     let world = World::start().await;
     // Each ends 22 seconds after it began.
     let mut api = LambdaApi::start(std::iter::repeat("{}".to_owned()), || now() + 22_000).await;
-    let lambda = |name: &'static str, value: &str| (name, value.to_owned());
-    let _function = world.run(&[
-        lambda("AWS_LAMBDA_RUNTIME_API", api.address()),
-        lambda("AWS_LAMBDA_FUNCTION_NAME", "relay"),
-        lambda("AWS_LAMBDA_FUNCTION_VERSION", "1"),
-        lambda("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "128"),
-    ]);
+    let _function = world.run(&in_lambda(&api));
     let mut texts: Vec<String> = Vec::new();
     for invocation in 1..=3 {
         until("an invocation is connected", async || {
@@ -201,4 +206,17 @@ async fn invocations_of_lambda_hand_the_session_over() {
     assert_eq!(world.gateway.identifies(), 1);
     assert_eq!(world.gateway.client_closes(), [0_u16; 0]);
     assert_eq!(world.gateway.faults(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invocation_that_receives_nothing_fails() {
+    let world = World::start().await;
+    world.gateway.refuse_connections(true);
+    let mut api = LambdaApi::start(std::iter::repeat("{}".to_owned()), || now() + 25_000).await;
+    let _function = world.run(&in_lambda(&api));
+    let answer = api.answer().await;
+    assert!(answer.contains("nothing of Discord's gateway was received"), "{answer}");
+    world.gateway.refuse_connections(false);
+    until("an invocation is connected", async || world.gateway.identifies() == 1).await;
+    while api.answer().await != "null" {}
 }

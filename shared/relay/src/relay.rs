@@ -72,16 +72,17 @@ impl<H: Host> Relay<H> {
         Self { holder: holder.into(), ..self }
     }
 
-    /// Relays until `shutdown` ends, then releases the lease. While another process is the relay, it waits.
+    /// Relays until `shutdown` ends, then releases the lease. While another process is the relay, it waits. Returns false if
+    /// it had the lease in the end, but received nothing, or could not store what it received.
     ///
     /// # Errors
     ///
     /// A fault that only the operator can repair. Everything else is retried.
-    pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), RelayError> {
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<bool, RelayError> {
         let shutdown = shutdown.shared();
         loop {
             let (hold, place) = tokio::select! {
-                () = shutdown.clone() => return Ok(()),
+                () = shutdown.clone() => return Ok(true),
                 claimed = Hold::claim(&self.store, &self.holder, &self.clock) => claimed,
             };
             let ended = tokio::select! {
@@ -96,30 +97,30 @@ impl<H: Host> Relay<H> {
                     hold.release().await;
                     return Err(error);
                 }
-                Ok(()) => {
+                Ok(has_relayed) => {
                     hold.release().await;
-                    return Ok(());
+                    return Ok(has_relayed);
                 }
             }
         }
     }
 
-    /// Relays one session after another, until `shutdown` ends.
+    /// Relays one session after another, until `shutdown` ends. Returns false as [`run`](Self::run) does.
     async fn follow<S: Future<Output = ()>>(
         &self,
         hold: &Hold,
         mut place: RelayPlace,
         shutdown: &Shared<S>,
-    ) -> Result<(), Stopped> {
-        let mut unstable = 0;
+    ) -> Result<bool, Stopped> {
+        let (mut unstable, mut has_relayed) = (0, false);
         loop {
             let began = self.clock.now();
             let gateway = tokio::select! {
-                () = shutdown.clone() => return Ok(()),
+                () = shutdown.clone() => return Ok(has_relayed),
                 gateway = Gateway::ask(&self.config, &self.http, &self.clock) => gateway.map_err(Stopped::Fatal)?,
             };
-            let pause = match self.connect(hold, &gateway, &mut place, shutdown).await? {
-                Ended::Shutdown => return Ok(()),
+            let pause = match self.connect(hold, &gateway, &mut place, &mut has_relayed, shutdown).await? {
+                Ended::Shutdown => return Ok(has_relayed),
                 Ended::Fatal(error) => return Err(Stopped::Fatal(error)),
                 Ended::Behind => Duration::ZERO,
                 Ended::Unreachable => UNREACHABLE,
@@ -130,7 +131,7 @@ impl<H: Host> Relay<H> {
                 }
             };
             tokio::select! {
-                () = shutdown.clone() => return Ok(()),
+                () = shutdown.clone() => return Ok(has_relayed),
                 () = self.clock.sleep(pause) => {}
             }
         }
@@ -142,6 +143,7 @@ impl<H: Host> Relay<H> {
         hold: &Hold,
         gateway: &Gateway,
         place: &mut RelayPlace,
+        has_relayed: &mut bool,
         shutdown: &Shared<S>,
     ) -> Result<Ended, Stopped> {
         let (events, received) = mpsc::channel(MAX_WAITING);
@@ -153,15 +155,18 @@ impl<H: Host> Relay<H> {
             hold,
             clock: &self.clock,
             place: &mut *place,
+            has_relayed: &mut *has_relayed,
             bot_id: &self.config.bot_id,
             refused: 0,
             stalled: &stalled,
         };
         let mut storing = Box::pin(worker.run(received));
+        let mut is_stalled = false;
         let ended = tokio::select! {
             () = shutdown.clone() => Ended::Shutdown,
             () = stalled.notified() => {
                 tracing::error!("messages of Discord cannot be stored; disconnecting until they can");
+                is_stalled = true;
                 Ended::Behind
             }
             ended = connection.read() => ended?,
@@ -183,6 +188,7 @@ impl<H: Host> Relay<H> {
                 stored = &mut storing => stored?,
                 () = shutdown.clone() => {
                     drop(storing);
+                    *has_relayed &= !is_stalled;
                     hold.save(place).await?;
                     return Ok(Ended::Shutdown);
                 }

@@ -36,6 +36,8 @@ pub(crate) struct Worker<'a, H> {
     pub(crate) clock: &'a Clock,
     /// The place, changed only after what it covers is stored.
     pub(crate) place: &'a mut RelayPlace,
+    /// Set once an event is stored.
+    pub(crate) has_relayed: &'a mut bool,
     pub(crate) bot_id: &'a str,
     /// Number of channels that refused to be read.
     pub(crate) refused: usize,
@@ -58,6 +60,7 @@ impl<H: Host> Worker<'_, H> {
         while let Some(Received { seq, event }) = events.recv().await {
             let changed = if matches!(event, Event::Other) { Unsaved::Others } else { Unsaved::Messages };
             self.store(event, seq).await?;
+            *self.has_relayed = true;
             if let Some(session) = &mut self.place.session {
                 session.seq = seq;
             }

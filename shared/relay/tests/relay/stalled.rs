@@ -31,8 +31,19 @@ async fn heartbeats_go_on_while_the_host_is_busy() {
     world.until_stored(CHANNEL, &["slow"]).await;
     until("it is saved", async || world.place().await != before.1).await;
     assert_eq!(world.gateway.resumes(), 0);
-    relay.shut_down().await;
+    assert!(relay.shut_down().await);
     world.assert_well_behaved();
+}
+
+#[tokio::test]
+async fn a_relay_whose_host_has_failed_for_minutes_says_so_at_its_end() {
+    let world = World::new().await;
+    let relay = world.started().await;
+    world.sink.fail(usize::MAX);
+    world.say(CHANNEL, "first");
+    until("it is received", async || !world.sink.received().is_empty()).await;
+    until("the connection is dropped", async || world.gateway.connections() == 0).await;
+    assert!(!relay.shut_down().await);
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ impl Intercept for Outage {
 /// A running relay.
 pub(crate) struct Running {
     shutdown: Arc<Notify>,
-    pub(crate) task: JoinHandle<Result<(), RelayError>>,
+    pub(crate) task: JoinHandle<Result<bool, RelayError>>,
 }
 
 /// Opens the stores of `dir`.
@@ -297,10 +297,10 @@ impl Running {
         Self { shutdown, task: tokio::spawn(async move { relay.run(stopped.notified()).await }) }
     }
 
-    /// Ends the relay as its home does.
-    pub(crate) async fn shut_down(self) {
+    /// Ends the relay as its home does. Returns true if it had relayed, or not had the lease.
+    pub(crate) async fn shut_down(self) -> bool {
         self.shutdown.notify_one();
-        self.task.await.unwrap().unwrap();
+        self.task.await.unwrap().unwrap()
     }
 
     /// Ends the relay as a crash does.
