@@ -377,9 +377,12 @@ fn each_function_has_a_test_of_its_permissions() {
 /// Nothing that holds a history goes with its stack, or lies open.
 #[test]
 fn a_history_outlives_its_stack() {
+    // A first deployment that fails leaves nothing but the table, whose protection would make its rollback fail.
     for name in ["Table", "Bucket", "BucketPolicy", "DeadLetters"] {
+        let policy = if name == "Table" { "Retain" } else { "RetainExceptOnCreate" };
         let resource = &TEMPLATE["Resources"][name];
-        assert_eq!([&resource["DeletionPolicy"], &resource["UpdateReplacePolicy"]], ["Retain"; 2], "{name}");
+        let policies = [&resource["DeletionPolicy"], &resource["UpdateReplacePolicy"]];
+        assert_eq!(policies, [policy, "Retain"], "{name}");
     }
     let table = properties("Table");
     assert_eq!(table["DeletionProtectionEnabled"], true);
