@@ -27,7 +27,7 @@ HTTP = {"HttpSecret": "annals/http"}
 MODEL = {"Model": "openai:m", "ModelSecret": "annals/model"}
 EVERYTHING = {
     **ALL, "DiscordRelay": "on", **HTTP, **MODEL, "AlarmEmail": "ops@example.com", "DoorConcurrency": "20", "StreamingConcurrency": "10",
-    "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "1", "Tracing": "Active",
+    "AgentConcurrency": "10", "AgentMaximumTurns": "10", "CompactorConcurrency": "2", "Tracing": "Active",
     "EndpointUrl": "http://emulator:4566", "OtlpEndpoint": "http://collector:4318", "Architecture": "x86_64",
     "SecretsRevision": "2", "ToolsObject": "settings/annals/tools.json", "ToolsSecret": "annals/tools",
     "Admins": "telegram-42", "Console": "true", "BedrockModel": "anthropic.claude-sonnet-4-5-20250929-v1:0",
@@ -55,6 +55,7 @@ REFUSED = {
     "OneDocumentOfTools": {**EVERYTHING, "Tools": "{}"},
     "OneAddressForAlarms": {**EVERYTHING, "AlarmTopic": "arn:aws:sns:eu-central-1:123456789012:ops"},
     "SetAsideTurnsAreLimited": {**EVERYTHING, "AgentMaximumTurns": "0"},
+    "SchedulesNeedNotWait": {**EVERYTHING, "CompactorConcurrency": "1"},
 }
 
 PSEUDO = {
