@@ -142,5 +142,15 @@ async fn check(
 async fn credentials(aws: &SdkConfig) -> Vec<Finding> {
     let Some(provider) = aws.credentials_provider() else { return Vec::new() };
     let given = provider.provide_credentials().await;
-    given.err().map(|error| Finding::fault("credentials", chain(&error))).into_iter().collect()
+    let fault = given.err().map(|error| {
+        let error = chain(&error);
+        let words = words!(
+            "{error}; check AWS_PROFILE, or the access keys; with SSO, sign in and run eval \"$(aws configure \
+             export-credentials --format env)\"",
+            "{error}；请检查 AWS_PROFILE 或访问密钥；使用 SSO 时，请登录并运行 eval \"$(aws configure export-credentials \
+             --format env)\""
+        );
+        Finding::fault("credentials", words)
+    });
+    fault.into_iter().collect()
 }

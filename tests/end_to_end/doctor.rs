@@ -176,7 +176,7 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
             "VisibilityTimeout=360",
         ),
         (|a| unset(a, "RedrivePolicy"), "queue dead letters", "there is no queue for them"),
-        (|a| drop(a.queues.remove(DEAD_LETTERS)), "queue dead letters", "does not exist"),
+        (|a| drop(a.queues.remove(DEAD_LETTERS)), "queue dead letters", "or deploy infra/template.yaml"),
         (
             |a| queue(a, DEAD_LETTERS)["ApproximateNumberOfMessages"] = "2".into(),
             "queue dead letters",
@@ -319,6 +319,7 @@ async fn all_checks_are_made_even_if_nothing_answers() {
         ["secrets", "table t", "bucket b", "queue q.fifo", "telegram bot", "telegram webhook", "model"];
     assert_eq!((code, faults), (1, expected.to_vec()), "{out}");
     assert_eq!(err, "annals: 7 faults\n");
+    assert_eq!(out.matches("; check TELEGRAM_API_BASE and the network").count(), 2, "{out}");
     assert!(out.contains("-      clock") && !out.contains(TOKEN), "{out}");
 }
 

@@ -27,7 +27,10 @@ pub(super) async fn check(settings: &ValidSettings, aws: Option<&SdkConfig>, clo
     services.extend(channels.map(str::to_owned));
     services.extend(settings.model.valid().and_then(address));
     let Ok(client) = tls::client().timeout(Duration::from_secs(10)).build() else {
-        let words = words!("failed to create an HTTP client", "无法创建 HTTP 客户端");
+        let words = words!(
+            "failed to create an HTTP client: install CA certificates",
+            "无法创建 HTTP 客户端：请安装 CA 证书"
+        );
         return vec![Finding::fault("clock", words)];
     };
     let mut findings = Vec::new();

@@ -58,7 +58,13 @@ pub(super) async fn check(env: Env<'_>, program: Option<&Stores>) -> Vec<Finding
         )),
         // Reported above.
         Ok(_) => {}
-        Err(error) => findings.push(Finding::fault("bucket", error.to_string())),
+        Err(error) => {
+            let words = words!(
+                "{error}; check the disk, and the permissions of the data directory",
+                "{error}；请检查磁盘和数据目录的权限"
+            );
+            findings.push(Finding::fault("bucket", words));
+        }
     }
     // Opening it would create it.
     if dir.join(files::QUEUE[0]).exists() {

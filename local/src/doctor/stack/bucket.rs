@@ -17,8 +17,9 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
                 "没有这个名称的存储桶：请检查 ANNALS_BUCKET"
             ),
             Some(403) => words!(
-                "the credentials may not see it (s3:ListBucket), or it is another account's",
-                "凭证无权查看它（s3:ListBucket），或它属于另一个账户"
+                "the credentials may not see it (s3:ListBucket), or it is another account's: check ANNALS_BUCKET and \
+                 the credentials",
+                "凭证无权查看它（s3:ListBucket），或它属于另一个账户：请检查 ANNALS_BUCKET 和凭证"
             ),
             Some(301) => words!(
                 "it is in another region: set AWS_REGION to the stack's",

@@ -84,8 +84,12 @@ async fn dead_letters(client: &Service, policy: Option<&str>) -> Finding {
     let url = match found {
         Ok(found) => found["QueueUrl"].as_str().unwrap_or_default().to_owned(),
         Err(error) => {
-            let error = format!("{name}: {} (sqs:GetQueueUrl)", aws_message(&error));
-            return Finding::fault(CHECK, error);
+            let error = aws_message(&error);
+            let words = words!(
+                "{name}: {error}; check the credentials (sqs:GetQueueUrl), or deploy infra/template.yaml",
+                "{name}：{error}；请检查凭证（sqs:GetQueueUrl），或部署 infra/template.yaml"
+            );
+            return Finding::fault(CHECK, words);
         }
     };
     match attributes(client, &url).await {
@@ -103,7 +107,13 @@ async fn dead_letters(client: &Service, policy: Option<&str>) -> Finding {
             );
             Finding::of(CHECK, count == "0", none, some)
         }
-        Err(error) => Finding::fault(CHECK, format!("{name}: {error} (sqs:GetQueueAttributes)")),
+        Err(error) => {
+            let words = words!(
+                "{name}: {error}; check the credentials (sqs:GetQueueAttributes)",
+                "{name}：{error}；请检查凭证（sqs:GetQueueAttributes）"
+            );
+            Finding::fault(CHECK, words)
+        }
     }
 }
 

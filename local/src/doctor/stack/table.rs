@@ -60,9 +60,13 @@ pub(in crate::doctor) async fn shape(client: &Client, name: &str) -> Vec<Finding
 async fn describe(client: &Client, name: &str) -> Result<TableDescription, Finding> {
     let check = format!("table {name}");
     match client.describe_table().table_name(name).send().await {
-        Ok(described) => described
-            .table
-            .ok_or_else(|| Finding::fault(check, words!("AWS does not describe it", "AWS 没有返回它的描述"))),
+        Ok(described) => described.table.ok_or_else(|| {
+            let words = words!(
+                "AWS does not describe it: check AWS_ENDPOINT_URL",
+                "AWS 没有返回它的描述：请检查 AWS_ENDPOINT_URL"
+            );
+            Finding::fault(check, words)
+        }),
         Err(error) => {
             let error = aws_message(&error);
             let words = words!(

@@ -22,8 +22,9 @@ pub(super) async fn check(
     if !client.has_bot() {
         let words = words!(
             "DISCORD_BOT_TOKEN is not set: the bot answers commands alone, each for 15 minutes, and nothing can be checked \
-             at Discord",
-            "未设置 DISCORD_BOT_TOKEN：机器人只回答命令，每个命令 15 分钟内有效，也无法向 Discord 核对任何内容"
+             at Discord. Set it to the token of the page Bot in the developer portal",
+            "未设置 DISCORD_BOT_TOKEN：机器人只回答命令，每个命令 15 分钟内有效，也无法向 Discord 核对任何内容。请把它设为开发者门户 Bot \
+             页面上的令牌"
         );
         return vec![Finding::warning("discord app", words)];
     }
@@ -70,7 +71,13 @@ async fn address(application: &Application) -> Finding {
     };
     let shown = shown_url(url);
     match setup::probe(&parsed).await {
-        Some(problem) => Finding::fault(CHECK, Words::from(shown).followed_by(&problem)),
+        Some(problem) => {
+            let remedy = words!(
+                "check the program there; if its address has changed, {command}",
+                "请检查该处的程序；如果地址已改变，{command}"
+            );
+            Finding::fault(CHECK, Words::from(shown).followed_by(&problem).followed_by(&remedy))
+        }
         None if application.event_webhooks_url.as_deref() != Some(url) => Finding::warning(
             CHECK,
             words!(

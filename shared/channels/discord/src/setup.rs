@@ -86,15 +86,17 @@ pub(super) fn mismatch(application: &Application, config: &DiscordConfig) -> Opt
     let (of_token, set) = (&application.id, &config.application_id);
     if of_token != set {
         return Some(words!(
-            "DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}",
-            "DISCORD_BOT_TOKEN 属于应用 {of_token}，而 DISCORD_APPLICATION_ID 是 {set}"
+            "DISCORD_BOT_TOKEN is that of the application {of_token}, and DISCORD_APPLICATION_ID is {set}: copy both from \
+             one application in the developer portal",
+            "DISCORD_BOT_TOKEN 属于应用 {of_token}，而 DISCORD_APPLICATION_ID 是 {set}：请在开发者门户中从同一应用复制两者"
         ));
     }
     let is_own = application.verify_key.eq_ignore_ascii_case(&hex::encode(config.public_key));
     (!is_own).then(|| {
         words!(
-            "DISCORD_PUBLIC_KEY is not the application's public key",
-            "DISCORD_PUBLIC_KEY 不是该应用的公钥"
+            "DISCORD_PUBLIC_KEY is not the application's public key: copy it from the page General Information in the \
+             developer portal",
+            "DISCORD_PUBLIC_KEY 不是该应用的公钥：请从开发者门户的 General Information 页面复制"
         )
     })
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::setup::command;
 use annals_channel::words;
@@ -12,7 +12,7 @@ use annals_io::errors::{chain, shown_url};
 use reqwest::Url;
 use secrecy::ExposeSecret;
 
-use crate::client::{Client, Me, WebhookInfo};
+use crate::client::{CallError, Client, Me, WebhookInfo};
 use crate::settings::TelegramConfig;
 use crate::setup::{self, Problem};
 
@@ -27,7 +27,7 @@ pub(super) async fn check(
 ) -> Vec<Finding> {
     let mut findings = vec![match client.get_me().await {
         Ok(me) => bot(&me, settings),
-        Err(error) => Finding::fault("telegram bot", chain(&error)),
+        Err(error) => Finding::fault("telegram bot", failed(&error)),
     }];
     match client.webhook_info().await {
         Ok(info) => {
@@ -37,9 +37,21 @@ pub(super) async fn check(
                 findings.push(address(&info.url, config).await);
             }
         }
-        Err(error) => findings.push(Finding::fault("telegram webhook", chain(&error))),
+        Err(error) => findings.push(Finding::fault("telegram webhook", failed(&error))),
     }
     findings
+}
+
+/// Returns the words of a failed request. A refusal names the token.
+fn failed(error: &CallError) -> Words {
+    let said = chain(error);
+    match error {
+        CallError::Unavailable { .. } | CallError::Unreadable { .. } => words!(
+            "{said}; check TELEGRAM_API_BASE and the network",
+            "{said}；请检查 TELEGRAM_API_BASE 和网络"
+        ),
+        _ => said.into(),
+    }
 }
 
 fn bot(me: &Me, settings: Option<&Settings>) -> Finding {
