@@ -119,29 +119,6 @@ fn the_schedules_event_is_one_run_which_reports_its_figures() {
     });
 }
 
-#[test]
-#[ignore = "needs a deployed stack: just cloud"]
-fn a_duplicate_queues_its_turn_too() {
-    beside(async |stack| {
-        let queue = queue(stack, "duplicate").await;
-        let function = Emulated::start(stack, "Telegram", &queue, &[]).await;
-        let mut call = event("telegram-message");
-        call["headers"]["x-telegram-bot-api-secret-token"] = json!(stack.secrets["TELEGRAM_WEBHOOK_SECRET"]);
-        let mut update: Value = serde_json::from_str(call["body"].as_str().unwrap()).unwrap();
-        update["message"]["chat"]["id"] = json!(9001);
-        call["body"] = json!(update.to_string());
-        for _ in 0..2 {
-            assert_eq!(function.invoke(&call).await["statusCode"], 200);
-        }
-        assert_eq!(stack.stored("telegram:chat:9001").await, ["user: Hello, do you remember me?"]);
-        assert_eq!(
-            stack.queued(&queue).await,
-            2,
-            "the first delivery may have crashed before it queued its turn"
-        );
-    });
-}
-
 /// The events that there are.
 fn names(folder: &Path) -> Vec<String> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
