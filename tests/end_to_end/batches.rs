@@ -13,6 +13,7 @@ use annals_core::draft::Draft;
 use annals_core::message::Role;
 use annals_engine::delivery::Deliverer;
 use annals_store::queue::Sqs;
+use annals_test_support::http::serve;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
@@ -20,7 +21,6 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::app::{a_while, wait_until};
@@ -50,8 +50,6 @@ impl Outbox for FaultyOutbox {
 /// handle.
 async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
     let pauses: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let noted = Arc::clone(&pauses);
     let router = Router::new().fallback(post(async move |headers: HeaderMap, body: String| {
         assert_eq!(headers["x-amz-target"], "AmazonSQS.ChangeMessageVisibility");
@@ -60,7 +58,7 @@ async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
         noted.lock().unwrap().insert(receipt, body["VisibilityTimeout"].as_u64().unwrap());
         "{}"
     }));
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = serve(router).await;
     let credentials = Credentials::new("test", "test", None, None, "test");
     let aws = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())

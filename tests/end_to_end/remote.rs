@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 
+use annals_test_support::http::serve;
 use axum::extract::{Path, Query, RawQuery};
 use axum::http::HeaderMap;
 use axum::routing::get;
@@ -71,10 +72,7 @@ async fn histories_and_chats_are_read_from_a_program_elsewhere() {
 async fn what_is_wrong_with_the_address_or_the_key_is_said() {
     let app = TestApp::builder().refusals_are_fine().start().await;
     let base = app.base();
-    let elsewhere = Router::new().fallback(|| async { "a web page" });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let other = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, elsewhere).await });
+    let other = serve(Router::new().fallback(|| async { "a web page" })).await;
     let of = |url, key| [("ANNALS_URL", url), ("ANNALS_KEY", key)];
     let (ops, wrong, app_key) = (&of(base, OPS_KEY)[..], "hunter2", of(base, APP_KEY));
     let (segment, nothing) = ("1763765921000-0123456789abcdef", "telegram:chat:404");
@@ -228,9 +226,7 @@ async fn hits_are_printed_the_best_first() {
         Json(if is_second { page("c:2", Value::Null) } else { page("c:1", json!("next page")) })
     };
     let api = Router::new().route("/v1/chats/{chatId}/search", get(search)).route("/v1/chats", get(chats));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, api).await });
+    let base = serve(api).await;
     let there = [("ANNALS_URL", base.as_str()), ("ANNALS_KEY", "a-key")];
     let command = ["search", "http:chat:dev:a/b", "red", "&", "blue", "--limit", "3"];
     let (code, out, error) = annals(&there, &command).await;
@@ -247,10 +243,7 @@ async fn hits_are_printed_the_best_first() {
 #[tokio::test]
 async fn an_export_that_breaks_off_is_an_error() {
     let lines = "{\"type\":\"person\"}\n{\"type\":\"urn:annals:problem:broken-off\",\"status\":500}\n";
-    let api = Router::new().route("/v1/people/{id}/export", get(async move || lines));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, api).await });
+    let base = serve(Router::new().route("/v1/people/{id}/export", get(async move || lines))).await;
     let there = [("ANNALS_URL", base.as_str()), ("ANNALS_KEY", "a-key")];
     let (code, out, error) = annals(&there, &["export", "--person", "telegram-42"]).await;
     assert_eq!((code, out.as_str()), (1, "{\"type\":\"person\"}\n"));

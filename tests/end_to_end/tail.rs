@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use annals_io::clock::Clock;
+use annals_test_support::http::serve;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
@@ -84,10 +85,7 @@ async fn in_front_of(app: &TestApp, is_up: Arc<AtomicBool>) -> String {
         let answer = answer.await.unwrap();
         (answer.status(), answer.bytes().await.unwrap()).into_response()
     };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(forward)).await });
-    format!("http://{address}")
+    serve(Router::new().fallback(forward)).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,13 +12,12 @@ use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
 use annals_test_support::discord_gateway::{DiscordGateway, Post};
-use annals_test_support::http::client;
+use annals_test_support::http::{client, serve};
 use annals_test_support::lambda_api::LambdaApi;
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::net::TcpListener;
 
 const DIRECT: u64 = 60;
 const CHAT: &str = "agent%3Aannals%3Auser%3A42";
@@ -164,9 +163,7 @@ async fn a_container_relays_until_sigterm_and_the_next_one_goes_on_at_once() {
         "Token": "token", "Expiration": "2100-01-01T00:00:00Z",
     });
     let router = Router::new().route("/keys", get(async move || offered.to_string()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/keys", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = serve(router).await + "/keys";
     let world = World { variables: others, ..world };
     let next = world.run(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", url)]);
     // Far less than the lease: it was released.

@@ -13,7 +13,7 @@
 //! - [`fixtures`]: recorded payloads and vectors.
 //! - [`fault_proxy`]: a proxy that fails, delays, cuts and repeats, by seed.
 //! - [`audit`]: a reader of a data directory that shares no code with the program, and checks what must be true of it.
-//! - [`http`]: HTTP clients.
+//! - [`http`]: HTTP clients, and servers of any router.
 //! - [`json`]: JSON for the tests of parsers.
 //! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
 #![allow(

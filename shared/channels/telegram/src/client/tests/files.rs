@@ -1,10 +1,10 @@
 //! Tests of downloads.
 
 use annals_channel::file::FileError;
+use annals_test_support::http::serve;
 use annals_test_support::telegram_api::picture;
 use axum::Router;
 use axum::response::Redirect;
-use tokio::net::TcpListener;
 
 use super::*;
 
@@ -33,18 +33,15 @@ async fn a_file_is_read_up_to_the_limit() {
 
 /// Starts a server that reports `path` for every file and redirects every download.
 async fn misleading(path: &'static str) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base = format!("http://{}", listener.local_addr().unwrap());
     let answer = json!({"ok": true, "result": {"file_id": "a", "file_path": path}}).to_string();
     let get_file = axum::routing::post(move || async move { answer });
     let token = TelegramApi::token();
     let elsewhere = axum::routing::get(|| async { "what is none of a bot's" });
-    let app = Router::new()
+    let router = Router::new()
         .route(&format!("/bot{token}/getFile"), get_file)
         .route("/elsewhere", elsewhere)
         .fallback(|| async { Redirect::temporary("/elsewhere") });
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    base
+    serve(router).await
 }
 
 #[tokio::test]
