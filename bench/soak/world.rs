@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::lark_api::LarkApi;
 use annals_test_support::model_api::ModelApi;
-use annals_test_support::telegram_api::TelegramApi;
+use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::{Value, json};
 
 use crate::handle::Handle;
@@ -63,7 +63,7 @@ impl World {
             ("CONTEXT_WINDOW", "4000".into()),
             ("KEEP_RECENT", "10".into()),
             ("HTTP_API_KEYS", "dev:dev:admin".into()),
-            ("TELEGRAM_BOT_TOKEN", TelegramApi::token().into()),
+            ("TELEGRAM_BOT_TOKEN", TOKEN.into()),
             ("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET.into()),
             ("TELEGRAM_API_BASE", telegram),
             ("LARK_APP_ID", annals_test_support::lark_api::APP_ID.into()),

@@ -532,7 +532,7 @@ async fn a_stop_ends_the_delivery_of_what_a_reply_said_after_an_approved_call() 
 async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {
     let shop = McpServer::start().await;
     let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
-    app.telegram_api().forget_file("gone");
+    app.telegram_api().edit(|store| store.files.set.insert("gone".into(), None));
     app.model().answer_tools(&[refund("A1")]);
     let photo =
         json!([{"file_id": "gone", "file_unique_id": "u", "width": 9, "height": 9, "file_size": 73_212}]);

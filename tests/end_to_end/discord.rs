@@ -335,7 +335,8 @@ async fn a_long_answer_is_sent_whole() {
         it.app.model().hang();
         it.send(&of_user_app(ask("all about beans", seconds))).await;
         if is_deleted {
-            it.discord.delete_original(&format!("s3cret-interaction-{seconds}"));
+            let token = format!("s3cret-interaction-{seconds}");
+            it.discord.edit(|store| store.delete_original(&token));
         }
         it.app.model().answer_with(paragraphs.join("\n\n"));
         it.app.model().resume();
@@ -405,7 +406,7 @@ async fn a_call_of_a_tool_is_approved_by_its_asker_s_button() {
     it.app.model().answer_with("Paid back.");
     // The interaction of the question has ended; that of the button has not.
     it.app.clock().advance(Duration::from_mins(20));
-    it.discord.end_interactions();
+    it.discord.edit(|store| store.interactions.clear());
     let approved = it.handle(&press(&asked, 0, ADA, 1200)).await;
     assert_eq!((&approved["type"], &approved["data"]["components"]), (&json!(7), &json!([])));
     assert!(approved["data"]["content"].as_str().unwrap().contains("\n-# "), "{approved}");

@@ -224,7 +224,7 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     let (_, lines) = stack.lines(&with("GROUP_ACTIVATION", "always")).await;
     let is_intent = |fault: &&str| fault.contains("turn on the Message Content intent");
     assert!(faults(&lines).iter().any(is_intent), "{lines:#?}");
-    stack.discord.grant_message_content();
+    stack.discord.edit(|store| store.flags |= 1 << 19);
     let nowhere = "http://127.0.0.1:9";
     let cases = [
         (with("ANNALS_TABLE", "other"), "table other", "ResourceNotFoundException"),
@@ -252,17 +252,18 @@ async fn each_fault_of_a_channel_model_or_clock_is_reported_alone() {
     assert!(code == 0 && warning.contains("does not list the model"), "{lines:#?}");
 
     // Long ago and with nothing waiting, it is over.
-    stack.telegram.fail_delivery(1_763_765_920, "Wrong response from the webhook: 401 Unauthorized");
+    let failure = (1_763_765_920, "Wrong response from the webhook: 401 Unauthorized");
+    stack.telegram.edit(|store| store.setup.failure = Some(failure));
     let (code, lines) = stack.lines(&stack.settings()).await;
     assert_eq!((code, faults(&lines)), (0, vec![]));
-    stack.telegram.wait_with(2);
+    stack.telegram.edit(|store| store.setup.waiting = 2);
     let waiting = "2 updates wait; the last failure, 2025-11-21T22:58:40Z: Wrong response from the";
     stack.assert_fault(&stack.settings(), "telegram deliveries", waiting).await;
-    stack.telegram.wait_with(0);
-    stack.telegram.date("Fri, 21 Nov 2025 22:58:40 GMT");
+    stack.telegram.edit(|store| store.setup.waiting = 0);
+    stack.telegram.edit(|store| store.date = Some("Fri, 21 Nov 2025 22:58:40 GMT"));
     let ahead = "ahead of 127.0.0.1: set the system's clock";
     stack.assert_fault(&stack.settings(), "clock", ahead).await;
-    stack.discord.refuse_token();
+    stack.discord.edit(|store| store.refuses_token = true);
     let (_, lines) = stack.lines(&stack.settings()).await;
     let [discord, clock] = faults(&lines)[..] else { panic!("{lines:#?}") };
     assert!(discord.starts_with("discord app ") && discord.contains("check DISCORD_BOT_TOKEN"), "{discord}");

@@ -159,7 +159,7 @@ async fn large_missing_and_invalid_images_are_not_fetched_again() {
     let mut wide = picture("wide");
     wide[16..20].copy_from_slice(&9_000_u32.to_be_bytes());
     telegram.set_file("wide.png", wide);
-    telegram.forget_file("gone.png");
+    telegram.edit(|store| store.files.set.insert("gone.png".into(), None));
     let cases = [
         ("said.png", 8_200_000, "8.2 MB (it is larger than 3.75 MB or 8,000 pixels)"),
         ("larger.png", 0, "larger.png (it is larger than 3.75 MB or 8,000 pixels)"),
@@ -191,7 +191,7 @@ async fn large_missing_and_invalid_images_are_not_fetched_again() {
 async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     let telegram = app.telegram_api();
-    telegram.fail_files(2, 502);
+    telegram.edit(|store| store.files.fail = (2, 502));
     say(&app, photo(1, "later")).await;
     let told = &app.sent_texts()[0];
     assert!(told.ends_with("Not seen: photo, 73 KB (it could not be fetched)."), "{told}");
@@ -201,7 +201,7 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
     assert!(!app.sent_texts()[1].contains("Not seen"));
     assert_eq!(telegram.statuses("file"), [502, 502, 200]);
 
-    telegram.fail_files(1000, 502);
+    telegram.edit(|store| store.files.fail = (1000, 502));
     say(&app, photo(3, "never")).await;
     app.clock().advance(Duration::from_hours(2));
     let asked = telegram.statuses("file").len();

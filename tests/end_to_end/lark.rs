@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
 use annals_test_support::fixtures::all_payloads;
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, picture};
+use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, Trouble, picture};
 use annals_test_support::mcp_server::{self, McpServer};
 use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
@@ -263,7 +263,7 @@ async fn a_deleted_group_does_not_come_back_from_the_platform() {
 #[tokio::test]
 async fn without_its_surroundings_a_message_is_answered_all_the_same() {
     let it = LarkApp::with(&[]).await;
-    it.lark.expel("oc_other");
+    it.lark.trouble("oc_other", Trouble::Expelled);
     it.handle(&mentioning(text("om_1", GROUP, "@_user_1 hello", 0))).await;
     it.lark.fail(3, 502);
     it.receive(&mentioning(text("om_2", GROUP, "@_user_1 again", 1))).await;
@@ -505,7 +505,7 @@ async fn an_image_reaches_the_model_from_a_picture_a_post_and_a_file_and_is_fetc
     assert!(it.sent().iter().all(|text| !text.contains("Not seen")), "{:?}", it.sent());
 
     // An image that Lark no longer has, and a video, which is not shown to the model.
-    it.lark.forget_resource("img_4");
+    it.lark.edit(|store| store.gone.insert("img_4".into()));
     it.handle(&message("om_4", P2P, "image", &json!({"image_key": "img_4"}), 30)).await;
     let media =
         json!({"file_key": "file_5", "image_key": "img_5", "file_name": "walk.mp4", "duration": 2000});

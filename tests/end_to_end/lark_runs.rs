@@ -40,7 +40,7 @@ async fn a_run_that_takes_its_time_reacts_to_the_message_until_it_is_over() {
 #[tokio::test]
 async fn an_app_that_may_not_react_is_not_asked_to_again() {
     let it = LarkApp::start().await;
-    it.lark.forbid_reactions();
+    it.lark.edit(|store| store.forbids_reactions = true);
     for id in ["om_1", "om_2"] {
         take_time(&it, id, "hello", 0).await;
         a_while().await;

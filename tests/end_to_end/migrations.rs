@@ -79,7 +79,7 @@ async fn the_history_continues_whichever_chat_reports_the_migration_first() {
 #[tokio::test]
 async fn a_reply_goes_where_telegram_says_that_the_group_has_moved() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
-    app.telegram_api().migrate(OLD, NEW);
+    app.telegram_api().edit(|store| store.migrated.insert(OLD, NEW));
     app.handle(group(OLD, 11, "@annals_test_bot I am Ada").mention()).await;
     let sent = app.telegram_api().sent();
     assert_eq!((sent.len(), sent[0].chat_id, sent[0].reply_to), (1, NEW, None));

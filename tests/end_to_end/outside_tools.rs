@@ -216,7 +216,7 @@ async fn a_tool_that_takes_too_long_is_given_up_and_the_turn_goes_on_with_anothe
 #[tokio::test]
 async fn a_lost_session_fails_one_call_and_the_next_call_opens_another() {
     let (shop, app) = start_with_shop(&json!({})).await;
-    shop.lose_sessions_after(1);
+    shop.edit(|stored| stored.loses_after = Some(1));
     for _ in 0..3 {
         app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     }
@@ -234,7 +234,8 @@ async fn a_lost_session_fails_one_call_and_the_next_call_opens_another() {
 async fn a_tool_that_a_server_adds_during_a_turn_is_offered_by_the_next_request_of_that_turn() {
     let (shop, app) = start_with_shop(&json!({})).await;
     let schema = json!({"type": "object", "properties": {}});
-    shop.add_when_called("lookup", json!({"name": "track", "description": "Tracks.", "inputSchema": schema}));
+    let track = json!({"name": "track", "description": "Tracks.", "inputSchema": schema});
+    shop.edit(|stored| stored.adds = Some(("lookup".into(), track)));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.model().answer_tools(&[("shop_track", json!({}))]);
     app.ada_says(1, "Where is my order?").await;
@@ -253,7 +254,7 @@ async fn a_tool_that_a_server_adds_during_a_turn_is_offered_by_the_next_request_
 #[tokio::test]
 async fn a_tool_that_needs_a_task_is_not_offered() {
     let shop = McpServer::start().await;
-    shop.speak("2025-11-25");
+    shop.edit(|stored| stored.revision = "2025-11-25".into());
     let schema = json!({"type": "object", "properties": {}});
     for support in ["required", "optional", "forbidden"] {
         shop.offer(json!({"name": support, "inputSchema": schema, "execution": {"taskSupport": support}}));
@@ -274,7 +275,7 @@ async fn a_tool_that_needs_a_task_is_not_offered() {
 #[tokio::test]
 async fn a_redirect_of_a_server_is_not_followed() {
     let (shop, thief) = (McpServer::start().await, McpServer::start().await);
-    shop.move_to(&thief);
+    shop.edit(|stored| stored.moved_to = Some(thief.url()));
     let app = with_shop(&shop, &json!({})).start().await;
     app.ada_says(1, "Where is A1?").await;
     assert_eq!((thief.sessions(), thief.lists(), thief.refusals()), (0, 0, Vec::new()));
@@ -293,7 +294,8 @@ async fn a_server_cannot_declare_a_destructive_tool_harmless() {
     assert_eq!(carried_out(), ["lookup"], "what reads needs no word, what pays does");
 
     // In the same process once its list is asked for anew, and in one that has forgotten all.
-    shop.hint("refund", json!({"readOnlyHint": true, "destructiveHint": false}));
+    let harmless = json!({"readOnlyHint": true, "destructiveHint": false});
+    shop.edit(|stored| stored.hints.push(("refund".into(), harmless)));
     for id in [2, 3] {
         app.clock().advance(Duration::from_mins(6));
         app.model().answer_tools(std::slice::from_ref(&refund));
@@ -304,7 +306,7 @@ async fn a_server_cannot_declare_a_destructive_tool_harmless() {
         app.restart().await;
     }
     // What it calls destructive only now, asks from now on.
-    shop.hint("lookup", json!({"destructiveHint": true}));
+    shop.edit(|stored| stored.hints.push(("lookup".into(), json!({"destructiveHint": true}))));
     app.clock().advance(Duration::from_mins(6));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.ada_says(4, "And now?").await;
@@ -323,13 +325,13 @@ async fn a_server_cannot_declare_a_destructive_tool_harmless() {
 #[tokio::test]
 async fn a_server_that_is_down_is_left_out_and_comes_back() {
     let (shop, app) = start_with_shop(&json!({})).await;
-    shop.set_down(true);
+    shop.edit(|stored| stored.is_down = true);
     app.ada_says(1, "Hello.").await;
     let request = app.last_request();
     assert_eq!(offered(&request), OWN_TOOLS);
     assert_eq!(notes_of(&request), "At the moment the tools of shop cannot be reached.");
     assert!(texts_of(&request, "system").is_empty(), "what a request starts with stays the same");
-    shop.set_down(false);
+    shop.edit(|stored| stored.is_down = false);
     app.ada_says(2, "And now?").await;
     assert_eq!(shop.lists(), 0, "for a while it is not asked again");
     app.clock().advance(Duration::from_secs(31));
@@ -337,7 +339,7 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     let request = app.last_request();
     assert!(offered(&request).contains(&"shop_lookup") && notes_of(&request).is_empty(), "{request}");
     // It goes down again: what is known of it stays, and a call says what is wrong.
-    shop.set_down(true);
+    shop.edit(|stored| stored.is_down = true);
     app.clock().advance(Duration::from_secs(301));
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.ada_says(4, "And now?").await;

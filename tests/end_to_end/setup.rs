@@ -43,7 +43,7 @@ pub(crate) fn bot(telegram: &TelegramApi, secret: &str) -> Settings {
 async fn setup_sets_telegram_s_webhook_secret_and_commands_and_drops_no_update() {
     let (telegram, dir) = (TelegramApi::start().await, tempfile::tempdir().unwrap());
     telegram.allow_http();
-    telegram.wait_with(3);
+    telegram.edit(|store| store.setup.waiting = 3);
     let settings = bot(&telegram, TELEGRAM_SECRET);
     let process = Process::start(dir.path(), &settings);
     let url = format!("{}/telegram", process.base);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use annals_core::agents::Agents;
 use annals_core::sort_key::Timestamp;
 use annals_engine::forgetting::forget;
+use annals_test_support::lark_api::Trouble;
 use annals_test_support::telegram_api::BOT_USERNAME;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -112,14 +113,14 @@ async fn lark_is_asked_for_a_groups_name_once_a_day_and_may_fail() {
     let garden = format!("lark:chat:{GROUP}");
     let said = |id: &str, seconds| mentioning(text(id, GROUP, "@_user_1 frost?", seconds));
     let asked = || it.lark.codes("chat").len();
-    it.lark.forget_chat(GROUP);
+    it.lark.trouble(GROUP, Trouble::Unknown);
     it.handle(&said("om_1", 0)).await;
     assert_eq!(asked(), 1);
     assert_eq!(title(&it.app, &garden).await, "@Annals frost?", "the first words until Lark tells the name");
     assert_eq!(it.sent().len(), 1, "the answer does not depend on it");
 
     it.lark.restore(GROUP);
-    it.lark.name_group(GROUP, "Garden\u{202e} friends");
+    it.lark.edit(|store| store.names.insert(GROUP.into(), "Garden\u{202e} friends".into()));
     it.handle(&said("om_2", 1)).await;
     assert_eq!(asked(), 1, "a day has not passed");
     it.app.clock().advance(Duration::from_hours(25));

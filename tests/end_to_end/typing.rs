@@ -96,7 +96,7 @@ async fn only_private_chats_see_drafts_and_all_see_typing_where_it_belongs() {
 #[tokio::test]
 async fn drafts_pause_as_long_as_telegram_says_and_no_answer_waits_for_them() {
     let app = streaming().refusals_are_fine().start().await;
-    app.telegram_api().rate_limit_drafts(1, 30);
+    app.telegram_api().edit(|store| store.signs.rate_limit = (1, 30));
     app.model().answer_with("one two three four five six seven eight");
     app.model().stall(1);
     app.receive(private(42, 7, "count")).await;
@@ -109,7 +109,7 @@ async fn drafts_pause_as_long_as_telegram_says_and_no_answer_waits_for_them() {
     over(&app).await;
 
     // An API that does not know them is not asked a second time.
-    app.telegram_api().know_no_drafts();
+    app.telegram_api().edit(|store| store.signs.knows_no_drafts = true);
     let before = refused().len();
     app.model().stall(1);
     app.receive(private(42, 8, "again")).await;

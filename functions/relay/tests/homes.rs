@@ -208,12 +208,12 @@ async fn invocations_of_lambda_hand_the_session_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invocation_that_receives_nothing_fails() {
     let world = World::start().await;
-    world.gateway.refuse_connections(true);
+    world.gateway.change(|gateway| gateway.is_refusing_connections = true);
     let mut api = LambdaApi::start(std::iter::repeat("{}".to_owned()), || now() + 25_000).await;
     let _function = world.run(&in_lambda(&api));
     let answer = api.answer().await;
     assert!(answer.contains("nothing of Discord's gateway was received"), "{answer}");
-    world.gateway.refuse_connections(false);
+    world.gateway.change(|gateway| gateway.is_refusing_connections = false);
     until("an invocation is connected", async || world.gateway.identifies() == 1).await;
     while api.answer().await != "null" {}
 }

@@ -24,8 +24,7 @@ use crate::server::Server;
 mod application;
 mod store;
 
-use store::Store;
-pub use store::{APPLICATION_ID, BOT_TOKEN, Call, Sent};
+pub use store::{APPLICATION_ID, BOT_TOKEN, Call, Interaction, Sent, Store};
 
 /// A running emulator; it ends with this value.
 pub struct DiscordApi {
@@ -56,6 +55,11 @@ impl DiscordApi {
     /// The address of an attachment of this emulator.
     pub fn file_url(&self, name: &str) -> String {
         format!("{}/attachments/1/2/{name}?ex=68c0ffee", self.server.url)
+    }
+
+    /// Changes what it holds and does.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        change(&mut self.store())
     }
 
     /// The messages as people see them now, in the order of their making: answers to interactions, and the bot's own.
@@ -93,34 +97,14 @@ impl DiscordApi {
         self.store().responded(call, response);
     }
 
-    /// The fifteen minutes of all interactions are over: 10015.
-    pub fn end_interactions(&self) {
-        self.store().interactions.clear();
-    }
-
-    /// Somebody deletes the first answer to the interaction with this token: 10008.
-    pub fn delete_original(&self, token: &str) {
-        self.store().delete_original(token);
-    }
-
     /// The bot may not write to this channel: 50001.
     pub fn expel(&self, channel_id: &str) {
         self.store().expelled.insert(channel_id.to_owned());
     }
 
-    /// The bot may not read this channel's history, so that it cannot reply to a message: 160002.
-    pub fn hide_history(&self, channel_id: &str) {
-        self.store().without_history.insert(channel_id.to_owned());
-    }
-
     /// The bot may write to this channel again.
     pub fn admit(&self, channel_id: &str) {
         self.store().expelled.remove(channel_id);
-    }
-
-    /// The bot's token is no longer accepted: 401.
-    pub fn refuse_token(&self) {
-        self.store().refuses_token = true;
     }
 
     /// The next `times` calls are answered 429, with this wait in seconds.
@@ -162,11 +146,6 @@ impl DiscordApi {
     /// The gateway is at this address.
     pub fn set_gateway(&self, url: &str) {
         url.clone_into(&mut self.store().gateway);
-    }
-
-    /// The privileged intent for the content of messages is on.
-    pub fn grant_message_content(&self) {
-        self.store().flags |= 1 << 19;
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {

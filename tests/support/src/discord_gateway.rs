@@ -33,8 +33,7 @@ mod messages;
 mod session;
 
 use connection::serve;
-use messages::Messages;
-pub use messages::Post;
+pub use messages::{Messages, Post};
 use session::Session;
 
 /// The token of the only bot, and its id, which is also its application's.
@@ -60,20 +59,25 @@ struct Shared {
 
 /// A command to all connections.
 #[derive(Clone, Copy, Debug)]
-enum Command {
-    /// Drops the TCP connection.
+pub enum Command {
+    /// Drops the TCP connection without a close frame.
     Drop,
     /// Sends a close frame.
     Close(u16),
-    /// Sends RECONNECT.
+    /// Sends RECONNECT (opcode 7).
     Reconnect,
     /// Sends `INVALID_SESSION`.
-    Invalid { resumable: bool },
+    Invalid {
+        /// True if the client may resume the session.
+        resumable: bool,
+    },
 }
 
+/// The gateway's state.
 #[derive(Default)]
-struct World {
-    messages: Messages,
+pub struct World {
+    /// Guilds, channels and messages.
+    pub messages: Messages,
     sessions: HashMap<String, Session>,
     /// Number of connections so far.
     accepted: usize,
@@ -84,10 +88,14 @@ struct World {
     client_closes: Vec<u16>,
     faults: Vec<String>,
     is_holding_back: bool,
-    is_ignoring_heartbeats: bool,
-    is_refusing_connections: bool,
-    identifies_left: usize,
-    invalid_identifies: usize,
+    /// Leaves heartbeats unanswered, as a dead connection does.
+    pub is_ignoring_heartbeats: bool,
+    /// Refuses new connections.
+    pub is_refusing_connections: bool,
+    /// Number of IDENTIFYs that are left today.
+    pub identifies_left: usize,
+    /// Number of IDENTIFYs that are answered with `INVALID_SESSION`.
+    pub invalid_identifies: usize,
 }
 
 impl DiscordGateway {
@@ -123,19 +131,9 @@ impl DiscordGateway {
         &self.shared.url
     }
 
-    /// Drops all connections without a close frame.
-    pub fn drop_connections(&self) {
-        self.command(Command::Drop);
-    }
-
     /// Closes all connections with `code`.
     pub fn close(&self, code: u16) {
         self.command(Command::Close(code));
-    }
-
-    /// Asks all clients to reconnect (opcode 7).
-    pub fn ask_to_reconnect(&self) {
-        self.command(Command::Reconnect);
     }
 
     /// Tells all clients that their session is invalid (opcode 9). If it is not `resumable`, it ends.
@@ -155,31 +153,6 @@ impl DiscordGateway {
     /// Keeps events back, or lets them go. They are in their sessions either way.
     pub fn hold_back(&self, is_holding_back: bool) {
         self.change(|world| world.is_holding_back = is_holding_back);
-    }
-
-    /// Leaves heartbeats unanswered, as a dead connection does.
-    pub fn ignore_heartbeats(&self, is_ignoring: bool) {
-        self.change(|world| world.is_ignoring_heartbeats = is_ignoring);
-    }
-
-    /// Refuses new connections, or takes them again.
-    pub fn refuse_connections(&self, is_refusing: bool) {
-        self.change(|world| world.is_refusing_connections = is_refusing);
-    }
-
-    /// Turns the intent `MESSAGE_CONTENT` on in the developer portal.
-    pub fn enable_message_content(&self) {
-        self.change(|world| world.messages.may_read_content = true);
-    }
-
-    /// Answers the next `count` IDENTIFYs with `INVALID_SESSION`.
-    pub fn refuse_identifies(&self, count: usize) {
-        self.change(|world| world.invalid_identifies = count);
-    }
-
-    /// Sets the number of IDENTIFYs that are left today.
-    pub fn leave_identifies(&self, count: usize) {
-        self.change(|world| world.identifies_left = count);
     }
 
     /// Returns the number of IDENTIFYs.
@@ -212,12 +185,14 @@ impl DiscordGateway {
         self.shared.world().faults.clone()
     }
 
-    fn command(&self, command: Command) {
+    /// Sends `command` to all connections.
+    pub fn command(&self, command: Command) {
         // Nobody may be connected.
         drop(self.shared.commands.send(command));
     }
 
-    fn change(&self, change: impl FnOnce(&mut World)) {
+    /// Changes what it holds and does.
+    pub fn change(&self, change: impl FnOnce(&mut World)) {
         change(&mut self.shared.world());
         self.shared.changed.notify_waiters();
     }

@@ -22,8 +22,7 @@ pub use crate::server::picture;
 
 mod store;
 
-pub use store::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent};
-use store::{Store, Trouble};
+pub use store::{APP_ID, APP_SECRET, BOT_NAME, BOT_OPEN_ID, Call, Reaction, Sent, Store, Trouble};
 
 /// A running emulator; it ends with this value.
 pub struct LarkApi {
@@ -47,6 +46,11 @@ impl LarkApi {
     /// `http://127.0.0.1:<port>`, for `LARK_API_BASE`.
     pub fn base_url(&self) -> &str {
         &self.server.url
+    }
+
+    /// Changes what it holds and does.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        change(&mut self.store())
     }
 
     /// The messages taken, in order.
@@ -84,11 +88,6 @@ impl LarkApi {
         self.store().reactions.clone()
     }
 
-    /// The app has no permission for reactions: 99991672.
-    pub fn forbid_reactions(&self) {
-        self.store().forbids_reactions = true;
-    }
-
     /// More than five messages a second in a chat, by this clock in epoch milliseconds, are answered 230020.
     pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
         self.store().police = Some(Box::new(now));
@@ -97,11 +96,6 @@ impl LarkApi {
     /// Lets time pass: tokens end after two hours, a `uuid` is forgotten after one.
     pub fn pass(&self, time: Duration) {
         self.store().now += time;
-    }
-
-    /// No token given so far is taken any more.
-    pub fn expire_tokens(&self) {
-        self.store().tokens.clear();
     }
 
     /// No token is taken any more, whatever is given.
@@ -115,34 +109,9 @@ impl LarkApi {
         self.store().messages.push(message);
     }
 
-    /// The bot is not in this group: 230002.
-    pub fn expel(&self, chat_id: &str) {
-        self.store().troubles.insert(chat_id.to_owned(), Trouble::Expelled);
-    }
-
-    /// The user of this chat has stopped the bot: 230053, but answers are taken.
-    pub fn stop(&self, chat_id: &str) {
-        self.store().troubles.insert(chat_id.to_owned(), Trouble::Stopped);
-    }
-
-    /// The user of this chat is not among those that the bot may write to: 230013.
-    pub fn hide_user(&self, chat_id: &str) {
-        self.store().troubles.insert(chat_id.to_owned(), Trouble::Hidden);
-    }
-
-    /// This chat is no more: 232009.
-    pub fn dissolve(&self, chat_id: &str) {
-        self.store().troubles.insert(chat_id.to_owned(), Trouble::Dissolved);
-    }
-
-    /// There is no such chat: 230034.
-    pub fn forget_chat(&self, chat_id: &str) {
-        self.store().troubles.insert(chat_id.to_owned(), Trouble::Unknown);
-    }
-
-    /// This group has no threads: 230071.
-    pub fn forbid_threads(&self, chat_id: &str) {
-        self.store().troubles.insert(chat_id.to_owned(), Trouble::Threadless);
+    /// Gives this chat a fault.
+    pub fn trouble(&self, chat_id: &str, trouble: Trouble) {
+        self.store().troubles.insert(chat_id.to_owned(), trouble);
     }
 
     /// Removes the fault of this chat.
@@ -153,21 +122,6 @@ impl LarkApi {
     /// This message was withdrawn: 230011.
     pub fn recall(&self, message_id: &str) {
         self.store().recalled.insert(message_id.to_owned());
-    }
-
-    /// There is no such message: 99992354.
-    pub fn forget_message(&self, message_id: &str) {
-        self.store().unknown.insert(message_id.to_owned());
-    }
-
-    /// There is no such resource: 234003.
-    pub fn forget_resource(&self, key: &str) {
-        self.store().gone.insert(key.to_owned());
-    }
-
-    /// Messages of this type are refused with 230099.
-    pub fn refuse_type(&self, msg_type: &str) {
-        self.store().refused_type = Some(msg_type.to_owned());
     }
 
     /// The next `times` messages are refused with `code`.
@@ -186,24 +140,9 @@ impl LarkApi {
         self.store().fail = (times, status);
     }
 
-    /// The next `times` messages are taken, and answered with a page of somebody else's.
-    pub fn garbage(&self, times: usize) {
-        self.store().garbage = times;
-    }
-
     /// The next `times` messages are taken, and not answered.
     pub fn hang(&self, times: usize) {
         self.store().hang = times;
-    }
-
-    /// A stricter limit of a message's request than Lark's 30 KB for cards and 150 KB for texts.
-    pub fn limit_body(&self, bytes: usize) {
-        self.store().max_bytes = Some(bytes);
-    }
-
-    /// Names a group.
-    pub fn name_group(&self, chat_id: &str, name: &str) {
-        self.store().names.insert(chat_id.to_owned(), name.to_owned());
     }
 
     /// These users own (the first) and manage this group.

@@ -47,24 +47,28 @@ struct Shared {
     is_released: watch::Sender<bool>,
 }
 
+/// The server's state.
 #[derive(Default)]
-struct Stored {
+pub struct Stored {
     sessions: usize,
     lists: usize,
     carried_out: Vec<(String, Value)>,
     refusals: Vec<String>,
-    is_down: bool,
+    /// Answers everything with 503.
+    pub is_down: bool,
     more: Vec<Value>,
-    hints: Vec<(String, Value)>,
-    moved_to: Option<String>,
+    /// The `annotations` of these tools, in place of the usual ones.
+    pub hints: Vec<(String, Value)>,
+    /// Redirects everything to this address.
+    pub moved_to: Option<String>,
     /// The newest session that was lost.
     lost_to: usize,
     /// Number of calls after which all sessions are lost.
-    loses_after: Option<usize>,
-    /// The tool whose call adds the other to the list.
-    adds: Option<(String, Value)>,
+    pub loses_after: Option<usize>,
+    /// The tool whose call adds the other to the list. Before its result it says that the list has changed.
+    pub adds: Option<(String, Value)>,
     /// The revision of the protocol.
-    revision: String,
+    pub revision: String,
 }
 
 impl McpServer {
@@ -107,39 +111,14 @@ impl McpServer {
         self.state().sessions
     }
 
-    /// Answers everything with 503 from now on, or no longer.
-    pub fn set_down(&self, is_down: bool) {
-        self.state().is_down = is_down;
+    /// Changes what it holds and does.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Stored) -> T) -> T {
+        change(&mut self.state())
     }
 
     /// Lists this tool too, after its own. Its calls are answered with `done`.
     pub fn offer(&self, tool: Value) {
         self.state().more.push(tool);
-    }
-
-    /// Loses all sessions once so many calls have been carried out.
-    pub fn lose_sessions_after(&self, calls: usize) {
-        self.state().loses_after = Some(calls);
-    }
-
-    /// Lists `tool` too once `by` is called, and says before the result of that call that the list has changed.
-    pub fn add_when_called(&self, by: &str, tool: Value) {
-        self.state().adds = Some((by.to_owned(), tool));
-    }
-
-    /// Speaks this revision of the protocol from now on.
-    pub fn speak(&self, revision: &str) {
-        revision.clone_into(&mut self.state().revision);
-    }
-
-    /// Redirects everything to `other` from now on.
-    pub fn move_to(&self, other: &Self) {
-        self.state().moved_to = Some(other.url());
-    }
-
-    /// Says these `annotations` of `tool` from now on.
-    pub fn hint(&self, tool: &str, annotations: Value) {
-        self.state().hints.push((tool.to_owned(), annotations));
     }
 
     /// Lets `slow` go on.

@@ -27,13 +27,11 @@ mod refusal;
 mod setup;
 mod typing;
 
-use files::Files;
+pub use files::Files;
 use rates::Rates;
 use refusal::{Refusal, refuse, too_many};
-use setup::Setup;
-pub use setup::Webhook;
-use typing::Signs;
-pub use typing::{Shown, Sign};
+pub use setup::{Setup, Webhook};
+pub use typing::{Shown, Sign, Signs};
 
 /// The token of the only bot.
 pub const TOKEN: &str = "7000000001:AAtestTokenOfTheTestBot_0123456789-xyz";
@@ -95,30 +93,41 @@ pub struct TelegramApi {
     server: Server,
 }
 
+/// The emulator's state.
 #[derive(Default)]
-struct Store {
+pub struct Store {
     sent: Vec<Sent>,
     calls: Vec<Call>,
     blocked: HashSet<i64>,
     unknown: HashSet<i64>,
-    migrated: HashMap<i64, i64>,
-    lost_topics: HashSet<(i64, i64)>,
-    lost_messages: HashSet<(i64, i64)>,
+    /// The supergroup that each of these groups has become: 400 with `migrate_to_chat_id`.
+    pub migrated: HashMap<i64, i64>,
+    /// Topics that do not exist, with their chats: 400.
+    pub lost_topics: HashSet<(i64, i64)>,
+    /// Messages that cannot be quoted, with their chats: sent without it where the call allows that, else 400.
+    pub lost_messages: HashSet<(i64, i64)>,
     rate_limit: (usize, u64),
     fail: (usize, u16),
-    garbage: usize,
-    refuse_entities: bool,
-    refuse_replies: bool,
-    max_units: Option<usize>,
+    /// Number of messages that are answered 200 with a page of somebody else's.
+    pub garbage: usize,
+    /// Refuses any entity with 400.
+    pub refuse_entities: bool,
+    /// Refuses any quotation with 400, whatever the call allows.
+    pub refuse_replies: bool,
+    /// A stricter limit of a message's text than Telegram's 4,096 UTF-16 units.
+    pub max_units: Option<usize>,
     delay: Duration,
     administrators: HashMap<i64, Vec<i64>>,
     answered: Vec<Answered>,
-    setup: Setup,
-    files: Files,
-    signs: Signs,
+    /// The bot's webhook and menu.
+    pub setup: Setup,
+    /// Files that people sent.
+    pub files: Files,
+    /// The typing status and drafts.
+    pub signs: Signs,
     rates: Rates,
     /// The date of answers, in place of the system's time.
-    date: Option<&'static str>,
+    pub date: Option<&'static str>,
 }
 
 impl TelegramApi {
@@ -139,9 +148,9 @@ impl TelegramApi {
         &self.server.url
     }
 
-    /// The token, for `TELEGRAM_BOT_TOKEN`.
-    pub fn token() -> &'static str {
-        TOKEN
+    /// Changes what it holds and does.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
+        change(&mut self.store())
     }
 
     /// The messages taken, in order.
@@ -179,21 +188,6 @@ impl TelegramApi {
         self.store().unknown.insert(chat_id);
     }
 
-    /// The group `old` has become the supergroup `new`: 400 with `migrate_to_chat_id`.
-    pub fn migrate(&self, old: i64, new: i64) {
-        self.store().migrated.insert(old, new);
-    }
-
-    /// There is no such topic: 400.
-    pub fn delete_topic(&self, chat_id: i64, thread_id: i64) {
-        self.store().lost_topics.insert((chat_id, thread_id));
-    }
-
-    /// There is no such message to quote: sent without it where the call allows that, else 400.
-    pub fn delete_message(&self, chat_id: i64, message_id: i64) {
-        self.store().lost_messages.insert((chat_id, message_id));
-    }
-
     /// The next `times` messages are answered 429.
     pub fn rate_limit(&self, times: usize, retry_after_secs: u64) {
         self.store().rate_limit = (times, retry_after_secs);
@@ -202,26 +196,6 @@ impl TelegramApi {
     /// The next `times` messages are answered with `status`, a proxy's page and no JSON.
     pub fn fail(&self, times: usize, status: u16) {
         self.store().fail = (times, status);
-    }
-
-    /// The next `times` messages are answered 200 with a page of somebody else's.
-    pub fn garbage(&self, times: usize) {
-        self.store().garbage = times;
-    }
-
-    /// Refuses any entity with 400.
-    pub fn refuse_entities(&self, refuse: bool) {
-        self.store().refuse_entities = refuse;
-    }
-
-    /// Refuses any quotation with 400, whatever the call allows.
-    pub fn refuse_replies(&self, refuse: bool) {
-        self.store().refuse_replies = refuse;
-    }
-
-    /// A stricter limit of a message's text than Telegram's 4,096 UTF-16 units.
-    pub fn limit_text(&self, units: usize) {
-        self.store().max_units = Some(units);
     }
 
     /// These users administer this group.
@@ -259,29 +233,9 @@ impl TelegramApi {
         self.store().setup.is_local = true;
     }
 
-    /// So many updates wait.
-    pub fn wait_with(&self, updates: u64) {
-        self.store().setup.waiting = updates;
-    }
-
-    /// A delivery failed, at this time in epoch seconds.
-    pub fn fail_delivery(&self, at: i64, message: &'static str) {
-        self.store().setup.failure = Some((at, message));
-    }
-
     /// This file holds `bytes`, in place of a [`picture`].
     pub fn set_file(&self, file_id: &str, bytes: Vec<u8>) {
-        self.store().files.set(file_id, bytes);
-    }
-
-    /// There is no such file: 400.
-    pub fn forget_file(&self, file_id: &str) {
-        self.store().files.forget(file_id);
-    }
-
-    /// The next `times` files are answered with `status` where they lie, though `getFile` says where that is.
-    pub fn fail_files(&self, times: usize, status: u16) {
-        self.store().files.fail(times, status);
+        self.store().files.set.insert(file_id.to_owned(), Some(bytes));
     }
 
     /// Messages beyond Telegram's limits, by this clock in epoch milliseconds, are answered 429: one a second in a private
@@ -298,21 +252,6 @@ impl TelegramApi {
     /// Returns the typing status and drafts that were shown, in order.
     pub fn shown(&self) -> Vec<Shown> {
         self.store().signs.shown.clone()
-    }
-
-    /// The next `times` drafts are answered 429.
-    pub fn rate_limit_drafts(&self, times: usize, retry_after_secs: u64) {
-        self.store().signs.rate_limit = (times, retry_after_secs);
-    }
-
-    /// The API is older than drafts: 404.
-    pub fn know_no_drafts(&self) {
-        self.store().signs.knows_no_drafts = true;
-    }
-
-    /// Answers have this `Date`.
-    pub fn date(&self, date: &'static str) {
-        self.store().date = Some(date);
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {

@@ -1,6 +1,6 @@
 //! Events of one session: stored once and in order, over every kind of reconnect.
 
-use annals_test_support::discord_gateway::Post;
+use annals_test_support::discord_gateway::{Command, Post};
 use serde_json::json;
 
 use crate::world::{CHANNEL, DIRECT, World, until};
@@ -52,7 +52,7 @@ async fn without_the_privileged_intent_only_what_is_meant_for_the_bot_has_text()
 #[tokio::test]
 async fn with_the_privileged_intent_everything_has_text() {
     let world = World::new().await;
-    world.gateway.enable_message_content();
+    world.gateway.change(|gateway| gateway.messages.may_read_content = true);
     let relay = crate::world::Running::of(world.relay(|config| config.needs_message_content = true));
     until("a session is saved", async || world.place().await.session.is_some()).await;
     let chatter = Post { channel: CHANNEL, author: 7, text: "nothing for the bot", ..Post::default() };
@@ -76,9 +76,9 @@ async fn every_interruption_is_resumed_and_each_event_stored_once() {
         match name {
             "close without a reason" => world.gateway.close(4000),
             "close by a proxy" => world.gateway.close(1001),
-            "reconnect" => world.gateway.ask_to_reconnect(),
+            "reconnect" => world.gateway.command(Command::Reconnect),
             "resumable" => world.gateway.send_invalid_session(true),
-            _ => world.gateway.drop_connections(),
+            _ => world.gateway.command(Command::Drop),
         }
         world.say(CHANNEL, &format!("{name}, while nobody is connected"));
         world.gateway.hold_back(false);
@@ -101,11 +101,11 @@ async fn every_interruption_is_resumed_and_each_event_stored_once() {
 async fn a_dead_connection_is_noticed_and_resumed() {
     let world = World::new().await;
     let relay = world.started().await;
-    world.gateway.ignore_heartbeats(true);
+    world.gateway.change(|gateway| gateway.is_ignoring_heartbeats = true);
     world.gateway.hold_back(true);
     world.say(CHANNEL, "into the void");
     until("a RESUME", async || world.gateway.resumes() > 0).await;
-    world.gateway.ignore_heartbeats(false);
+    world.gateway.change(|gateway| gateway.is_ignoring_heartbeats = false);
     world.gateway.hold_back(false);
     world.until_stored(CHANNEL, &["into the void"]).await;
     assert_eq!(world.gateway.identifies(), 1);
@@ -117,12 +117,12 @@ async fn a_dead_connection_is_noticed_and_resumed() {
 async fn a_gateway_that_refuses_connections_is_tried_again() {
     let world = World::new().await;
     let relay = world.started().await;
-    world.gateway.refuse_connections(true);
-    world.gateway.drop_connections();
+    world.gateway.change(|gateway| gateway.is_refusing_connections = true);
+    world.gateway.command(Command::Drop);
     until("no connection is left", async || world.gateway.connections() == 0).await;
     world.say(CHANNEL, "meanwhile");
     crate::world::pause(1_500).await;
-    world.gateway.refuse_connections(false);
+    world.gateway.change(|gateway| gateway.is_refusing_connections = false);
     world.until_stored(CHANNEL, &["meanwhile"]).await;
     assert_eq!((world.gateway.identifies(), world.gateway.resumes()), (1, 1));
     relay.shut_down().await;

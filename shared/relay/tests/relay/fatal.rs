@@ -53,7 +53,7 @@ async fn fatal_close_codes_of_a_live_session_end_the_relay() {
 #[tokio::test]
 async fn invalid_sessions_in_a_row_are_replaced_ever_more_slowly() {
     let world = World::new().await;
-    world.gateway.refuse_identifies(3);
+    world.gateway.change(|gateway| gateway.invalid_identifies = 3);
     let start = world.clock.now();
     let relay = world.started().await;
     assert_eq!(world.gateway.identifies(), 4);
@@ -66,7 +66,7 @@ async fn invalid_sessions_in_a_row_are_replaced_ever_more_slowly() {
 #[tokio::test]
 async fn nothing_is_identified_when_none_is_left_today() {
     let world = World::new().await;
-    world.gateway.leave_identifies(0);
+    world.gateway.change(|gateway| gateway.identifies_left = 0);
     let relay = world.start();
     until("it is connected", async || world.gateway.connections() == 1).await;
     pause(500).await;

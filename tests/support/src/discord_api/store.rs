@@ -73,7 +73,7 @@ pub(super) fn error(status: u16, code: i64, message: &str) -> Answer {
 }
 
 /// An interaction that was responded to.
-pub(super) struct Interaction {
+pub struct Interaction {
     channel_id: String,
     is_of_user_alone: bool,
     is_ephemeral: bool,
@@ -81,8 +81,9 @@ pub(super) struct Interaction {
     is_original_deleted: bool,
 }
 
+/// The emulator's state.
 #[derive(Default)]
-pub(super) struct Store {
+pub struct Store {
     pub(super) base: String,
     /// Address of the gateway.
     pub(super) gateway: String,
@@ -90,11 +91,15 @@ pub(super) struct Store {
     pub(super) calls: Vec<Call>,
     pub(super) commands: Vec<Value>,
     settings: Map<String, Value>,
-    pub(super) flags: u64,
-    pub(super) interactions: HashMap<String, Interaction>,
+    /// The application's flags, such as `1 << 19`: the privileged intent for the content of messages is on.
+    pub flags: u64,
+    /// By token: those that can be answered. Others are refused with 10015.
+    pub interactions: HashMap<String, Interaction>,
     pub(super) expelled: HashSet<String>,
-    pub(super) without_history: HashSet<String>,
-    pub(super) refuses_token: bool,
+    /// Channels whose history the bot may not read, so that it cannot reply to a message: 160002.
+    pub without_history: HashSet<String>,
+    /// True if the bot's token is no longer accepted: 401.
+    pub refuses_token: bool,
     pub(super) rate_limit: (usize, f64),
     pub(super) fail: (usize, u16),
     pub(super) hang: usize,
@@ -127,7 +132,8 @@ impl Store {
         self.interactions.entry(token).or_insert(interaction);
     }
 
-    pub(super) fn delete_original(&mut self, token: &str) {
+    /// Deletes the first answer to the interaction with this token, as somebody who sees it does: 10008.
+    pub fn delete_original(&mut self, token: &str) {
         self.interactions.get_mut(token).unwrap().is_original_deleted = true;
     }
 

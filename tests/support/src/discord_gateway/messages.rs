@@ -16,9 +16,9 @@ const NICK: &str = "Bo";
 
 /// Guilds, channels and messages.
 #[derive(Default)]
-pub(super) struct Messages {
+pub struct Messages {
     /// True if the intent `MESSAGE_CONTENT` is on in the developer portal.
-    pub(super) may_read_content: bool,
+    pub may_read_content: bool,
     pub(super) now: i64,
     ids: u64,
     /// Each guild, and true if it is unavailable.

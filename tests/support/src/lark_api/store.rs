@@ -89,24 +89,31 @@ const RESET: HeaderName = HeaderName::from_static("x-ogw-ratelimit-reset");
 
 /// A fault of a chat.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub enum Trouble {
+    /// The bot is not in this group: 230002.
     Expelled,
+    /// The user of this chat has stopped the bot: 230053, but answers are taken.
     Stopped,
+    /// The user of this chat is not among those that the bot may write to: 230013.
     Hidden,
+    /// This chat is no more: 232009.
     Dissolved,
+    /// There is no such chat: 230034.
     Unknown,
+    /// This group has no threads: 230071.
     Threadless,
 }
 
+/// The emulator's state.
 #[derive(Default)]
-pub(super) struct Store {
+pub struct Store {
     pub(super) now: Duration,
     pub(super) sent: Vec<Sent>,
     pub(super) calls: Vec<Call>,
     /// In the order of their creation; what was sent is among them.
     pub(super) messages: Vec<Value>,
-    /// A token and when it was given.
-    pub(super) tokens: Vec<(String, Duration)>,
+    /// The tokens that are taken, and when they were given.
+    pub tokens: Vec<(String, Duration)>,
     given: usize,
     /// Under way, and the most of that.
     pub(super) token_requests: (usize, usize),
@@ -115,28 +122,33 @@ pub(super) struct Store {
     uuids: HashMap<String, (Duration, Value)>,
     pub(super) troubles: HashMap<String, Trouble>,
     pub(super) recalled: HashSet<String>,
-    pub(super) unknown: HashSet<String>,
-    pub(super) refused_type: Option<String>,
+    /// Messages that do not exist: 99992354.
+    pub unknown: HashSet<String>,
+    /// Messages of this type are refused with 230099.
+    pub refused_type: Option<&'static str>,
     pub(super) refuse: (usize, i64),
     pub(super) rate_limit: (usize, Option<u64>),
     pub(super) fail: (usize, u16),
-    pub(super) garbage: usize,
+    /// Number of messages that are taken, and answered with a page of somebody else's.
+    pub garbage: usize,
     pub(super) hang: usize,
-    pub(super) max_bytes: Option<usize>,
-    /// Keys of resources that are gone.
-    pub(super) gone: HashSet<String>,
+    /// A stricter limit of a message's request than Lark's 30 KB for cards and 150 KB for texts.
+    pub max_bytes: Option<usize>,
+    /// Keys of resources that are gone: 234003.
+    pub gone: HashSet<String>,
     pub(super) delay: Duration,
     pub(super) police: Option<Box<dyn Fn() -> i64 + Send + Sync>>,
     /// Times of the messages to each chat, if limits are checked.
     taken: Vec<(i64, String)>,
     pub(super) reactions: Vec<Reaction>,
-    pub(super) forbids_reactions: bool,
+    /// True if the app has no permission for reactions: 99991672.
+    pub forbids_reactions: bool,
     /// Number of reactions so far.
     reacted: usize,
     /// Of each group: the owner, then the managers.
     pub(super) managers: HashMap<String, Vec<String>>,
     /// Names of groups.
-    pub(super) names: HashMap<String, String>,
+    pub names: HashMap<String, String>,
 }
 
 /// A refusal: the status, the code, the words.
@@ -462,7 +474,7 @@ impl Store {
         if bytes > self.max_bytes.unwrap_or(limit) {
             return refuse(230_025, "The length of the message content reaches its limit.");
         }
-        if self.refused_type.as_deref() == Some(msg_type) {
+        if self.refused_type == Some(msg_type) {
             let msg = "Failed to create card content, ext=ErrCode: 200621; ErrMsg: parse card json err; ErrorValue: x";
             return refuse(230_099, msg);
         }

@@ -10,28 +10,18 @@ use crate::server::{Answer, picture, take};
 /// The most that Telegram gives to bots.
 const MAX_BYTES: usize = 20 * 1024 * 1024;
 
+/// The files, and those that were asked for.
 #[derive(Default)]
-pub(super) struct Files {
-    /// Content that differs from the default; `None` if the file is gone.
-    set: HashMap<String, Option<Vec<u8>>>,
+pub struct Files {
+    /// Content that differs from the default [`picture`]; `None` if there is no such file: 400.
+    pub set: HashMap<String, Option<Vec<u8>>>,
     /// The files that were asked for; each lies at its place here.
     asked: Vec<String>,
-    fail: (usize, u16),
+    /// So many files are answered with this status where they lie, though `getFile` says where that is.
+    pub fail: (usize, u16),
 }
 
 impl Files {
-    pub(super) fn set(&mut self, id: &str, bytes: Vec<u8>) {
-        self.set.insert(id.to_owned(), Some(bytes));
-    }
-
-    pub(super) fn forget(&mut self, id: &str) {
-        self.set.insert(id.to_owned(), None);
-    }
-
-    pub(super) fn fail(&mut self, times: usize, status: u16) {
-        self.fail = (times, status);
-    }
-
     fn bytes(&self, id: &str) -> Option<Vec<u8>> {
         self.set.get(id).cloned().unwrap_or_else(|| Some(picture(id)))
     }

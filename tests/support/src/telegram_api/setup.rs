@@ -30,13 +30,16 @@ pub struct Webhook {
     pub max_connections: u64,
 }
 
+/// The webhook and the menu.
 #[derive(Default)]
-pub(super) struct Setup {
+pub struct Setup {
     pub(super) webhook: Option<Webhook>,
     pub(super) menus: BTreeMap<String, Vec<String>>,
     pub(super) is_local: bool,
-    pub(super) waiting: u64,
-    pub(super) failure: Option<(i64, &'static str)>,
+    /// Number of updates that wait.
+    pub waiting: u64,
+    /// The last failure of a delivery: epoch seconds, and what it was.
+    pub failure: Option<(i64, &'static str)>,
 }
 
 impl Setup {

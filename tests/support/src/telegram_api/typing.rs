@@ -29,11 +29,14 @@ pub enum Sign {
     Draft(i64, String),
 }
 
+/// The signs that were shown.
 #[derive(Default)]
-pub(super) struct Signs {
+pub struct Signs {
     pub(super) shown: Vec<Shown>,
-    pub(super) rate_limit: (usize, u64),
-    pub(super) knows_no_drafts: bool,
+    /// So many drafts are answered 429, with this wait in seconds.
+    pub rate_limit: (usize, u64),
+    /// True if the API is older than drafts: 404.
+    pub knows_no_drafts: bool,
 }
 
 impl Signs {

@@ -99,7 +99,7 @@ async fn without_a_bot_an_ended_interaction_gets_no_answer_and_the_reason_is_cle
 async fn an_answer_that_was_deleted_is_followed_up() {
     let (api, client, clock) = start().await;
     respond(&api);
-    api.delete_original(TOKEN);
+    api.edit(|store| store.delete_original(TOKEN));
     client.send_message(&interaction(&clock), message("here", "a", true)).await.unwrap();
     assert_eq!(api.texts(), ["here"]);
 }
@@ -147,7 +147,7 @@ async fn rate_limits_and_faults_are_waited_for() {
 #[tokio::test]
 async fn a_refused_token_is_used_once() {
     let (api, client, _) = start().await;
-    api.refuse_token();
+    api.edit(|store| store.refuses_token = true);
     for _ in 0..3 {
         let error = client.send_message(&channel(), message("a", "a", true)).await.unwrap_err();
         assert!(!error.is_permanent() && error.to_string().contains("check DISCORD_BOT_TOKEN"), "{error}");
@@ -158,7 +158,7 @@ async fn a_refused_token_is_used_once() {
 #[tokio::test]
 async fn a_reply_is_sent_without_its_reference_where_the_bot_may_not_read_the_history() {
     let (api, client, _) = start().await;
-    api.hide_history("645");
+    api.edit(|store| store.without_history.insert("645".into()));
     client.send_message(&channel(), message("a", "a", true)).await.unwrap();
     let sent = api.sent();
     assert_eq!((sent.len(), sent[0].content.as_str(), &sent[0].refers_to), (1, "a", &None));

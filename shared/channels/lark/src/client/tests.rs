@@ -1,6 +1,6 @@
 use annals_channel::client::{Answer, Outage};
 use annals_channel::testing::logged;
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi, Trouble};
 use reqwest::header::HeaderMap;
 use serde_json::json;
 
@@ -62,7 +62,7 @@ async fn one_caller_at_a_time_fetches_a_token() {
     all().await;
     assert_eq!((api.token_requests(), api.token_requests_at_once()), (1, 1));
     // All callers learn that their token has expired; only one fetches a new one.
-    api.expire_tokens();
+    api.edit(|store| store.tokens.clear());
     all().await;
     assert_eq!((api.token_requests(), api.token_requests_at_once()), (2, 1));
     assert!(api.codes("bot").iter().filter(|code| **code == 99_991_663).count() >= 1);
@@ -72,7 +72,7 @@ async fn one_caller_at_a_time_fetches_a_token() {
 async fn a_token_that_is_refused_is_replaced_once_in_a_call() {
     let (api, client, _) = start().await;
     client.bot_info().await.unwrap();
-    api.expire_tokens();
+    api.edit(|store| store.tokens.clear());
     client.bot_info().await.unwrap();
     assert_eq!(api.codes("bot"), [0, 99_991_663, 0]);
     api.refuse_tokens(true);
@@ -145,7 +145,7 @@ async fn a_message_is_returned_with_the_messages_that_it_forwards() {
     let error = client.get_message("om_2").await.unwrap_err();
     assert!(matches!(error, CallError::Refused { code: 230_011, .. }) && error.is_permanent());
     // A segment of an id does not change the path.
-    api.forget_message("..%2F..%2Fbot%2Fv3%2Finfo%3Fa");
+    api.edit(|store| store.unknown.insert("..%2F..%2Fbot%2Fv3%2Finfo%3Fa".into()));
     let error = client.get_message("../../bot/v3/info?a").await.unwrap_err();
     assert!(matches!(error, CallError::Refused { code: 99_992_354, .. }), "{error:?}");
 }
@@ -173,7 +173,7 @@ async fn the_newest_messages_are_listed_across_pages() {
     assert_eq!(ids(&client.list_messages(CHAT, until, 3).await.unwrap()), last(10, 3));
     api.seed(json!({"message_id": "om_t", "chat_id": CHAT, "thread_id": "omt_1", "create_time": "5"}));
     assert_eq!(ids(&client.list_thread("omt_1", 3).await.unwrap()), ["om_t"]);
-    api.expel(CHAT);
+    api.trouble(CHAT, Trouble::Expelled);
     let error = client.list_messages(CHAT, None, 3).await.unwrap_err();
     assert!(matches!(&error, CallError::Blocked { reason } if reason.ends_with("(230002)")), "{error:?}");
 }

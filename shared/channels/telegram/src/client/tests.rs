@@ -1,7 +1,7 @@
 use annals_channel::client::{Answer, Outage};
 use annals_channel::testing::logged;
 use annals_core::sort_key::Timestamp;
-use annals_test_support::telegram_api::{Sent, Sign, TelegramApi};
+use annals_test_support::telegram_api::{Sent, Sign, TOKEN, TelegramApi};
 use reqwest::header::{HeaderMap, HeaderValue, RETRY_AFTER};
 use serde_json::json;
 
@@ -18,7 +18,7 @@ fn client_at(base_url: &str, token: &str) -> (Client, Clock) {
 
 async fn start() -> (TelegramApi, Client, Clock) {
     let api = TelegramApi::start().await;
-    let (client, clock) = client_at(api.base_url(), TelegramApi::token());
+    let (client, clock) = client_at(api.base_url(), TOKEN);
     (api, client, clock)
 }
 
@@ -95,7 +95,7 @@ async fn a_long_answer_arrives_complete() {
 #[tokio::test]
 async fn a_message_with_refused_entities_is_sent_as_plain_text() {
     let (api, client, _) = start().await;
-    api.refuse_entities(true);
+    api.edit(|store| store.refuse_entities = true);
     let address = Address { reply_to: Some(5), ..address(CHAT) };
     client.send_message(&address, &chunks("**a** [b](https://e.org)")[0], None).await.unwrap();
     assert_eq!(texts(&api.sent()), ["a b (https://e.org)"]);
@@ -106,7 +106,7 @@ async fn a_message_with_refused_entities_is_sent_as_plain_text() {
 #[tokio::test]
 async fn plain_text_that_is_longer_than_the_styled_text_is_split_and_quotes_once() {
     let (api, client, _) = start().await;
-    api.refuse_entities(true);
+    api.edit(|store| store.refuse_entities = true);
     let address = Address { reply_to: Some(5), ..address(CHAT) };
     let markdown = "[link](https://example.com/a/long/address/of/a/page) ".repeat(100);
     let pieces = chunks(&markdown);
@@ -121,9 +121,11 @@ async fn plain_text_that_is_longer_than_the_styled_text_is_split_and_quotes_once
 #[tokio::test]
 async fn refused_optional_parts_are_left_out() {
     let (api, client, _) = start().await;
-    api.delete_topic(CHAT, 7);
-    api.refuse_replies(true);
-    api.refuse_entities(true);
+    api.edit(|store| {
+        store.lost_topics.insert((CHAT, 7));
+        store.refuse_replies = true;
+        store.refuse_entities = true;
+    });
     let address = Address { thread_id: Some(7), reply_to: Some(5), ..address(CHAT) };
     client.send_message(&address, &chunks("**a**")[0], None).await.unwrap();
     let sent = &api.sent()[0];
@@ -134,7 +136,7 @@ async fn refused_optional_parts_are_left_out() {
 #[tokio::test]
 async fn a_reply_to_a_deleted_message_is_sent_without_quotation() {
     let (api, client, _) = start().await;
-    api.delete_message(CHAT, 5);
+    api.edit(|store| store.lost_messages.insert((CHAT, 5)));
     client
         .send_message(&Address { reply_to: Some(5), ..address(CHAT) }, &Styled::plain("a"), None)
         .await
@@ -146,14 +148,14 @@ async fn a_reply_to_a_deleted_message_is_sent_without_quotation() {
 #[tokio::test]
 async fn a_text_too_long_for_telegram_is_halved() {
     let (api, client, _) = start().await;
-    api.limit_text(20);
+    api.edit(|store| store.max_units = Some(20));
     let ids = client
         .send_message(&address(CHAT), &Styled::plain("one two three four five six seven"), None)
         .await
         .unwrap();
     assert_eq!(ids.len(), api.sent().len());
     assert_eq!(texts(&api.sent()).join(" "), "one two three four five six seven");
-    api.limit_text(0);
+    api.edit(|store| store.max_units = Some(0));
     let error = client.send_message(&address(CHAT), &Styled::plain("abc"), None).await.unwrap_err();
     assert!(matches!(error, CallError::Refused { status: 400, .. }), "{error:?}");
 }
@@ -186,7 +188,7 @@ async fn a_message_that_may_have_been_delivered_is_not_sent_again() {
     assert_eq!(api.sent().len(), 1);
     assert_eq!(api.calls().len(), 1);
     api.delay(Duration::ZERO);
-    api.garbage(1);
+    api.edit(|store| store.garbage = 1);
     let error = client.send_message(&address(CHAT), &Styled::plain("a"), None).await.unwrap_err();
     assert!(matches!(error, CallError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");
     assert_eq!(api.calls().len(), 2);
@@ -197,7 +199,7 @@ async fn refusals_become_the_matching_errors() {
     let (api, client, _) = start().await;
     api.block(1);
     api.forget(2);
-    api.migrate(3, -1003);
+    api.edit(|store| store.migrated.insert(3, -1003));
     api.fail(1, 404);
     let send = async |chat| client.send_message(&address(chat), &Styled::plain("a"), None).await.unwrap_err();
     let error = send(9).await;
@@ -305,7 +307,7 @@ async fn drafts_show_plain_text_and_pause_after_a_429() {
     }
     assert_eq!(client.send_draft(&address, 7, " \n").await.ok(), Some(false));
     assert_eq!(client.send_draft(&address, 7, "Sow **beans** and **pe").await.ok(), Some(true));
-    api.rate_limit_drafts(1, 30);
+    api.edit(|store| store.signs.rate_limit = (1, 30));
     let error = client.send_draft(&address, 7, "Sow beans").await.unwrap_err();
     assert!(matches!(error, CallError::RateLimited { .. }), "{error:?}");
     clock.advance(Duration::from_secs(29));

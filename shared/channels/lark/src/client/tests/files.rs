@@ -13,10 +13,10 @@ async fn a_resource_is_read_up_to_the_limit() {
     assert_eq!(client.resource("om_1", "file_1", "file", 100).await, Ok(picture("file_1")));
     assert_eq!(client.resource("om_1", "img_1", "image", 10).await, Err(FileError::TooLarge));
     assert!(matches!(client.resource("om_1", "img_1", "file", 100).await, Err(FileError::Gone(_))));
-    api.forget_resource("img_2");
+    api.edit(|store| store.gone.insert("img_2".into()));
     assert!(matches!(client.resource("om_1", "img_2", "image", 100).await, Err(FileError::Gone(_))));
     // A token that is no longer accepted is replaced, once.
-    api.expire_tokens();
+    api.edit(|store| store.tokens.clear());
     assert_eq!(client.resource("om_1", "img_1", "image", 100).await, Ok(picture("img_1")));
     api.refuse_tokens(true);
     let error = client.resource("om_1", "img_1", "image", 100).await.unwrap_err();
@@ -24,7 +24,7 @@ async fn a_resource_is_read_up_to_the_limit() {
     assert!(!logged(&error).contains("t-testToken"), "{error:?}");
     api.refuse_tokens(false);
     // The bot may be added to the chat again, so the file is not gone.
-    api.expel(CHAT);
+    api.trouble(CHAT, Trouble::Expelled);
     let error = client.resource("om_1", "img_1", "image", 100).await.unwrap_err();
     assert!(matches!(&error, FileError::Unavailable(said) if said.contains("234004")), "{error:?}");
     api.restore(CHAT);

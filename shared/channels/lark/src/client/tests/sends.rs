@@ -6,9 +6,6 @@ fn address(message_id: Option<&str>, in_thread: bool) -> Address {
     Address { message_id: message_id.map(str::to_owned), chat_id: CHAT.into(), in_thread }
 }
 
-/// Makes the emulator refuse sends to a chat.
-type Trouble = fn(&LarkApi, &str);
-
 /// Starts an emulator that has the message `om_1` of [`CHAT`].
 async fn start_chat() -> (LarkApi, Client, Clock) {
     let (api, client, clock) = start().await;
@@ -83,7 +80,7 @@ async fn many_tables_are_several_cards() {
 #[tokio::test]
 async fn a_refused_card_is_sent_as_text() {
     let (api, client, _) = start_chat().await;
-    api.refuse_type("interactive");
+    api.edit(|store| store.refused_type = Some("interactive"));
     send_all(&client, "**a** <at id=all></at>", false).await.unwrap();
     assert_eq!(texts(&api), ["**a** <\u{200b}at id=all><\u{200b}/at>"]);
     assert_eq!(api.sent()[0].reply_to.as_deref(), Some("om_1"));
@@ -104,7 +101,7 @@ async fn a_refused_card_is_sent_as_text() {
 #[tokio::test]
 async fn a_text_too_long_for_lark_is_halved() {
     let (api, client, _) = start_chat().await;
-    api.limit_body(420);
+    api.edit(|store| store.max_bytes = Some(420));
     let words: Vec<String> = (0..60).map(|n| format!("word{n}")).collect();
     let chunk = &chunks(&format!("**{}** {}", words[0], words[1..].join(" ")))[0];
     let ids = client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
@@ -116,7 +113,7 @@ async fn a_text_too_long_for_lark_is_halved() {
     // The same messages again after a crash.
     let again = client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
     assert_eq!((again, api.sent().len()), (ids, sent.len()));
-    api.limit_body(10);
+    api.edit(|store| store.max_bytes = Some(10));
     let error = client.send_chunk(&address(None, false), chunk, "other", 0).await.unwrap_err();
     assert!(matches!(error, CallError::Refused { code: 230_025, .. }), "{error:?}");
 }
@@ -124,7 +121,7 @@ async fn a_text_too_long_for_lark_is_halved() {
 #[tokio::test]
 async fn refused_optional_parts_are_left_out() {
     let (api, client, _) = start_chat().await;
-    api.forbid_threads(CHAT);
+    api.trouble(CHAT, Trouble::Threadless);
     send_all(&client, "a", true).await.unwrap();
     assert_eq!(api.codes("reply"), [230_071, 0]);
     assert_eq!(api.sent()[0].in_thread, Some(false));
@@ -155,15 +152,14 @@ async fn a_recalled_question_is_not_answered() {
 #[tokio::test]
 async fn refusals_become_the_matching_errors() {
     let (api, client, _) = start().await;
-    let troubles: [(Trouble, i64, bool); 5] = [
-        (LarkApi::expel, 230_002, true),
-        (LarkApi::stop, 230_053, true),
-        (LarkApi::hide_user, 230_013, true),
-        (LarkApi::dissolve, 232_009, true),
-        (LarkApi::forget_chat, 230_034, false),
-    ];
-    for (make, expect, is_blocked) in troubles {
-        make(&api, CHAT);
+    for (trouble, expect, is_blocked) in [
+        (Trouble::Expelled, 230_002, true),
+        (Trouble::Stopped, 230_053, true),
+        (Trouble::Hidden, 230_013, true),
+        (Trouble::Dissolved, 232_009, true),
+        (Trouble::Unknown, 230_034, false),
+    ] {
+        api.trouble(CHAT, trouble);
         let error = post(&client, "a", "u").await.unwrap_err();
         assert!(error.is_permanent(), "{error:?}");
         match error {
@@ -218,11 +214,11 @@ async fn a_message_that_may_have_been_delivered_is_sent_again_with_the_same_uuid
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 0)).await;
     assert_eq!(sent.unwrap(), ["om_sent_0"]);
     assert_eq!(api.codes("reply"), [0, 0, 0]);
-    api.garbage(1);
+    api.edit(|store| store.garbage = 1);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 1)).await;
     assert_eq!(sent.unwrap(), ["om_sent_1"]);
     assert_eq!(api.sent().len(), 2);
-    api.garbage(9);
+    api.edit(|store| store.garbage = 9);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 2)).await;
     let error = sent.unwrap_err();
     assert!(matches!(error, CallError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");

@@ -18,10 +18,10 @@ async fn a_file_is_read_up_to_the_limit() {
     assert_eq!(api.statuses("file"), [200, 200]);
     api.set_file("huge", vec![0; 20 * 1024 * 1024 + 1]);
     assert_eq!(client.file("huge", usize::MAX).await, Err(FileError::TooLarge));
-    api.forget_file("gone");
+    api.edit(|store| store.files.set.insert("gone".into(), None));
     assert!(matches!(client.file("gone", 100).await, Err(FileError::Gone(_))));
     for (status, is_gone) in [(404, true), (500, false), (429, false), (302, false), (401, false)] {
-        api.fail_files(1, status);
+        api.edit(|store| store.files.fail = (1, status));
         let error = client.file("a", 100).await.unwrap_err();
         assert_eq!(matches!(error, FileError::Gone(_)), is_gone, "{status}: {error:?}");
         assert!(is_gone || matches!(error, FileError::Unavailable(_)), "{status}: {error:?}");
@@ -35,10 +35,9 @@ async fn a_file_is_read_up_to_the_limit() {
 async fn misleading(path: &'static str) -> String {
     let answer = json!({"ok": true, "result": {"file_id": "a", "file_path": path}}).to_string();
     let get_file = axum::routing::post(move || async move { answer });
-    let token = TelegramApi::token();
     let elsewhere = axum::routing::get(|| async { "what is none of a bot's" });
     let router = Router::new()
-        .route(&format!("/bot{token}/getFile"), get_file)
+        .route(&format!("/bot{TOKEN}/getFile"), get_file)
         .route("/elsewhere", elsewhere)
         .fallback(|| async { Redirect::temporary("/elsewhere") });
     serve(router).await
@@ -49,13 +48,13 @@ async fn a_misleading_path_is_not_followed() {
     for path in
         ["../../elsewhere", "/elsewhere", "a/../../../elsewhere", "./elsewhere", "", "photos/file_1.jpg"]
     {
-        let (client, _) = client_at(&misleading(path).await, TelegramApi::token());
+        let (client, _) = client_at(&misleading(path).await, TOKEN);
         let error = client.file("a", 100).await.unwrap_err();
         assert!(matches!(error, FileError::Unavailable(_)), "{path}: {error:?}");
-        assert!(!logged(&error).contains(TelegramApi::token()), "{path}: {error:?}");
+        assert!(!logged(&error).contains(TOKEN), "{path}: {error:?}");
     }
-    let (nobody, clock) = client_at("http://127.0.0.1:9", TelegramApi::token());
+    let (nobody, clock) = client_at("http://127.0.0.1:9", TOKEN);
     let (error, _) = clock.advance_during(nobody.file("a", 100)).await;
     let error = error.unwrap_err();
-    assert!(!logged(&error).contains(TelegramApi::token()), "{error:?}");
+    assert!(!logged(&error).contains(TOKEN), "{error:?}");
 }
