@@ -47,7 +47,6 @@ mod edits;
 mod events;
 mod exposure;
 mod faults;
-mod fixtures;
 mod forgetting;
 mod forgotten;
 mod groups;

@@ -56,6 +56,9 @@ async fn replay_fails_with_the_reason_if_a_body_is_refused_or_not_a_webhook() {
         let count = payloads(channel.as_str()).len() - others;
         let wanted = format!("{count} accepted, 0 refused, 0 failed, {others} skipped\n");
         assert!(out.ends_with(&wanted), "{out}");
+        let recorded = fixtures(&format!("{channel}/recorded"));
+        let (code, out, err) = annals(&settings, &["replay", &recorded]).await;
+        assert_eq!((code, err.as_str()), (0, ""), "{out}");
     }
 
     // As that of another bot.
