@@ -1,14 +1,14 @@
 //! The program's commands beside the program that serves, as people type them: output and exit status.
 
 use std::path::Path;
-use std::process::{Command, Output};
 
 use annals_store::history::SegmentInfo;
 use serde_json::Value;
 
 use crate::app::TestApp;
 use crate::memory::{memory_of, remember, user};
-use crate::process::Process;
+use crate::process::{Process, program};
+use crate::terminal::piped;
 use crate::updates::private;
 use crate::world::copy;
 
@@ -16,17 +16,8 @@ const CHAT: &str = "telegram:chat:42";
 /// Exit status of clap for invalid arguments.
 const USAGE: i32 = 2;
 
-/// Returns the exit code, the output and the errors of a command.
-fn run(command: &mut Command) -> (i32, String, String) {
-    let Output { status, stdout, stderr } = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
-}
-
 fn annals(app: &TestApp, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
-    command.env_clear().env("ANNALS_DATA_DIR", app.data_dir()).env("RUST_LOG", "off");
-    run(command.args(arguments))
+    piped(program(&[("ANNALS_DATA_DIR", app.data_dir())], arguments), "")
 }
 
 /// Returns the output of a command that succeeds.
@@ -136,9 +127,9 @@ async fn memory_lists_sets_and_forgets() {
 
 /// Runs `annals` in `folder`, with these variables.
 fn run_in(folder: &Path, settings: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
-    command.env_clear().env("RUST_LOG", "off").envs(settings.iter().copied()).current_dir(folder);
-    run(command.args(arguments))
+    let mut command = program(settings, arguments);
+    command.current_dir(folder);
+    piped(command, "")
 }
 
 /// Writes noise over a database of `data`, and removes its log.

@@ -1,9 +1,18 @@
-//! The real program, as a process of its own: [`Process`].
+//! The real program, as a process of its own: [`Process`], and its commands: [`program`].
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+
+/// Returns a command of the program with these arguments and variables, and no others. It logs nothing.
+pub(crate) fn program(settings: &[(&str, impl AsRef<OsStr>)], arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
+    let settings = settings.iter().map(|(name, value)| (*name, value));
+    command.env_clear().env("RUST_LOG", "off").envs(settings).args(arguments);
+    command
+}
 
 /// The binary, answering at `base`.
 pub(crate) struct Process {

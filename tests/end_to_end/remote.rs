@@ -1,7 +1,5 @@
 //! The commands that read a program or a stack over its HTTP API, as people type them.
 
-use std::process::{Command, Output};
-
 use annals_test_support::http::serve;
 use axum::extract::{Path, Query, RawQuery};
 use axum::http::HeaderMap;
@@ -11,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, loopback_client};
 use crate::memory::{remember, user};
-use crate::process::Process;
-use crate::terminal::beside;
+use crate::process::{Process, program};
+use crate::terminal::{beside, piped};
 use crate::turns::assert_has;
 use crate::updates::private;
 
@@ -21,13 +19,11 @@ const CHAT: &str = "telegram:chat:42";
 /// Runs `annals` with these variables, in an empty folder, beside the program.
 async fn annals(settings: &[(&str, &str)], arguments: &[&str]) -> (i32, String, String) {
     let dir = tempfile::tempdir().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_annals"));
-    command.env_clear().env("RUST_LOG", "off").envs(settings.iter().copied()).current_dir(dir.path());
-    command.args(arguments);
-    let Output { status, stdout, stderr } = beside(move || command.output().unwrap()).await;
+    let mut command = program(settings, arguments);
+    command.current_dir(dir.path());
+    let printed = beside(move || piped(command, "")).await;
     assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing is made on this machine");
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
+    printed
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! `setup`: the calls to a platform, and those that it does not make.
 
-use std::process::Output;
-
 use annals_channel_telegram::allowed_updates;
 use annals_core::command;
 use annals_core::language::Language;
@@ -12,7 +10,8 @@ use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::{Value, json};
 
 use crate::app::TELEGRAM_SECRET;
-use crate::process::Process;
+use crate::process::{Process, program};
+use crate::terminal::{beside, piped};
 use crate::turns::assert_has;
 
 pub(crate) type Settings = Vec<(&'static str, String)>;
@@ -23,12 +22,8 @@ pub(crate) fn settings(of: &[(&'static str, &str)]) -> Settings {
 
 /// Runs the program to its end, while the emulators run on.
 pub(crate) async fn annals(settings: &Settings, arguments: &[&str]) -> (i32, String, String) {
-    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_annals"));
-    command.env_clear().env("RUST_LOG", "off").envs(settings.iter().cloned()).args(arguments);
-    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    let Output { status, stdout, stderr } = output;
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (status.code().unwrap(), text(stdout), text(stderr))
+    let command = program(settings, arguments);
+    beside(move || piped(command, "")).await
 }
 
 pub(crate) fn bot(telegram: &TelegramApi, secret: &str) -> Settings {
