@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use annals_core::record::Kind;
-use annals_local::stores::TABLE;
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use annals_test_support::telegram_api::Sent;
@@ -14,7 +13,7 @@ use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
 use crate::lines::business;
 use crate::outside_tools::{start_with_shop, with_shop};
 use crate::updates::{group, private};
-use crate::world::A_LIFE;
+use crate::world::{A_LIFE, change_item};
 
 const CHAT: &str = "telegram:chat:42";
 const GROUP: &str = "telegram:chat:-7";
@@ -225,11 +224,8 @@ async fn what_follows_a_second_approval_is_sent_though_the_turn_that_asked_for_i
     let resumes = json!({"reply": reply.key, "shown": 0});
     let turn = json!({"covers": reply.covers(), "sent": 1, "resumes": resumes}).to_string();
     app.stop().await;
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let head =
-        app.stores().dynamodb.update_item().table_name(TABLE).key("pk", text(CHAT)).key("sk", text("!head"));
-    let head = head.update_expression("SET turn = :turn").expression_attribute_values(":turn", text(&turn));
-    head.send().await.unwrap();
+    let turn = [(":turn", AttributeValue::S(turn))];
+    change_item(app.stores(), (CHAT, "!head"), "SET turn = :turn", &turn).await;
     app.restart().await;
     press(&app, &asked, (0, 0), 42, "c2").await;
     app.idle_as_time_passes().await;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp};
 use crate::memory::{memory_of, remember, user};
 use crate::updates::{group, private};
+use crate::world::change_item;
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -104,15 +105,11 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
     assert_eq!(app.history("http:chat:app:c").await.len(), 2);
     assert_eq!(app.forget("c", "wrong").await.status, StatusCode::UNAUTHORIZED);
 
-    let stores = app.stores();
     let until = (NOW + 3600) * 1000;
     let claim = async |what: &str| {
-        let claim = stores.dynamodb.update_item().table_name(TABLE);
-        let claim = claim.update_expression(format!("SET leaseUntil = :until{what}"));
-        let claim = claim.key("pk", AttributeValue::S("http:chat:app:c".into()));
-        let claim = claim.key("sk", AttributeValue::S("!head".into()));
-        let until = AttributeValue::N(until.to_string());
-        claim.expression_attribute_values(":until", until).send().await.unwrap();
+        let until = [(":until", AttributeValue::N(until.to_string()))];
+        let claim = format!("SET leaseUntil = :until{what}");
+        change_item(app.stores(), ("http:chat:app:c", "!head"), &claim, &until).await;
     };
     claim(", forgetting = fence").await;
     let busy = app.forget("c", APP_KEY).await;

@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use annals_local::stores::TABLE;
-use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, NOW, OPS_KEY, TestApp, chat_path, lines, text_of};
 use crate::turns::assert_answered_once;
+use crate::world::change_item;
 
 const PATH: &str = "/v1/chats/c1/messages";
 const CHAT: &str = "http:chat:app:c1";
@@ -135,10 +134,7 @@ async fn a_stored_message_whose_reply_cannot_be_read_is_accepted_without_it() {
     let body = json!({"userId": "ada", "text": "hello", "messageId": "m1"});
     assert_eq!(post_and_wait(&app, PATH, APP_KEY, &body).await.status, 200);
     let reply = app.records(CHAT).await.into_iter().find(|record| record.key.is_reply()).unwrap();
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let item = app.stores().dynamodb.update_item().table_name(TABLE).key("pk", text(CHAT));
-    let damaged = item.key("sk", text(reply.key.as_str())).update_expression("REMOVE message");
-    damaged.send().await.unwrap();
+    change_item(app.stores(), (CHAT, reply.key.as_str()), "REMOVE message", &[]).await;
     let again = post_and_wait(&app, PATH, APP_KEY, &body).await;
     assert_eq!((again.status.as_u16(), &again.body["duplicate"]), (202, &json!(true)), "{again:?}");
     assert_eq!(again.body.get("reply"), None);

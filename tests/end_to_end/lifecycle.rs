@@ -23,7 +23,7 @@ use serde_json::json;
 use crate::app::{APP_KEY, NOW, TestApp, passing};
 use crate::faults::{Faults, Plan};
 use crate::turns::assert_answered_once;
-use crate::world::{A_LIFE, LEASE, START, World};
+use crate::world::{A_LIFE, LEASE, START, World, change_item};
 
 const POLICY: Policy = Policy { stale_after: None, fresh: false, token_budget: u32::MAX, images: 0 };
 
@@ -346,10 +346,8 @@ async fn a_damaged_head_is_an_error_that_names_the_chat_and_not_an_empty_one() {
     let world = World::new().await;
     let asked = world.ask(1, 0, "hello").await;
     let set = async |value: AttributeValue| {
-        let (pk, sk) = (AttributeValue::S(world.chat.to_string()), AttributeValue::S("!head".into()));
-        let update = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", pk).key("sk", sk);
-        let update = update.update_expression("SET #a = :v").expression_attribute_names("#a", "turn");
-        update.expression_attribute_values(":v", value).send().await.unwrap();
+        let chat = world.chat.to_string();
+        change_item(&world.stores, (&chat, "!head"), "SET turn = :turn", &[(":turn", value)]).await;
     };
     for damaged in [AttributeValue::S("{\"covers\":".into()), AttributeValue::N("7".into())] {
         set(damaged).await;

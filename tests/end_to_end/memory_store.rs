@@ -14,7 +14,7 @@ use futures::future::join_all;
 use crate::faults::{Faults, Plan};
 use crate::memory::{findings, source, user};
 use crate::turns::assert_has;
-use crate::world::World;
+use crate::world::{World, change_item};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -219,12 +219,10 @@ async fn entries_and_captures_of_an_earlier_version_are_read() {
     let (ada, session) = (user("ada"), source(CHAT, 9));
     // Read, plan, one entry of two.
     world.mortal(3).capture(&ada, &session, &findings(&["one", "two"])).await.unwrap_err();
-    let item = AttributeValue::S;
-    let plan = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", item(ada.partition()));
     let key = format!("!capture#{}#{}", session.chat.session_id(), session.to);
     let before = r#"[{"type":"fact","text":"one"},{"type":"fact","text":"two","outside":["shop/lookup"]}]"#;
-    let plan = plan.key("sk", item(key)).update_expression("SET findings = :findings");
-    plan.expression_attribute_values(":findings", item(before.into())).send().await.unwrap();
+    let before = [(":findings", AttributeValue::S(before.into()))];
+    change_item(&world.stores, (&ada.partition(), &key), "SET findings = :findings", &before).await;
     assert!(world.memory.has_captured(&ada, &session).await.unwrap());
     assert_eq!(world.entries(&ada).await, numbered(&["one", "two"]));
 }

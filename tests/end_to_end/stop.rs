@@ -8,7 +8,6 @@ use annals_core::draft::Draft;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_engine::ingress::IngressError;
-use annals_local::stores::TABLE;
 use annals_store::history::History;
 use annals_store::history::HistoryError;
 use annals_store::history::stop::LOOK_AGAIN;
@@ -23,7 +22,7 @@ use crate::faults::{Faults, Plan};
 use crate::turns::assert_answered_once;
 use crate::typing::drafts;
 use crate::updates::private;
-use crate::world::{LEASE, World, at_each_request, reply};
+use crate::world::{LEASE, World, at_each_request, change_item, reply};
 
 const CHAT: &str = "telegram:chat:42";
 const STOPPED: &str = "Stopped.";
@@ -192,12 +191,10 @@ async fn a_stop_of_a_continued_reply_whose_message_has_left_the_table_ends_its_t
     world.run(&asked).await;
     let reply = world.records().await.into_iter().find(|record| record.key.is_reply()).unwrap().key;
     let stopped = world.hear(60, "later", false).await;
-    let text = |text: &str| AttributeValue::S(text.to_owned());
     let turn = json!({"covers": [asked], "sent": 0, "resumes": {"reply": reply, "shown": 0}}).to_string();
-    let head = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", text(&world.chat.to_string()));
-    let head = head.key("sk", text("!head")).update_expression("SET turn = :turn, stoppedTo = :to");
-    let head = head.expression_attribute_values(":turn", text(&turn));
-    head.expression_attribute_values(":to", text(stopped.as_str())).send().await.unwrap();
+    let values = [(":turn", AttributeValue::S(turn)), (":to", AttributeValue::S(stopped.to_string()))];
+    let chat = world.chat.to_string();
+    change_item(&world.stores, (&chat, "!head"), "SET turn = :turn, stoppedTo = :to", &values).await;
     for record in world.records().await.into_iter().filter(|record| record.key.base() == asked) {
         world.expire(&record).await;
     }

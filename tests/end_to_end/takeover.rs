@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use annals_local::stores::TABLE;
 use annals_store::history::History;
 use annals_test_support::model_api::{last_user_line, texts_of};
-use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -16,7 +14,7 @@ use crate::faults::Plan;
 use crate::lark::{self, LarkApp};
 use crate::turns::assert_answered_once;
 use crate::updates::private;
-use crate::world::{World, at_each_request};
+use crate::world::{World, at_each_request, change_item};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -262,10 +260,8 @@ async fn a_chat_is_handed_back_though_its_messages_cannot_be_read() {
     let ingress = world.ingress_of(&world.history);
     let desk = ingress.desk(&world.chat).await.unwrap().unwrap();
     ingress.take_over(&desk, "Grace").await.unwrap();
-    let text = |text: &str| AttributeValue::S(text.to_owned());
-    let item = world.stores.dynamodb.update_item().table_name(TABLE).key("pk", text(&world.chat.to_string()));
-    let damaged = item.key("sk", text(one.as_str())).update_expression("REMOVE message");
-    damaged.send().await.unwrap();
+    let chat = world.chat.to_string();
+    change_item(&world.stores, (&chat, one.as_str()), "REMOVE message", &[]).await;
     let process = world.another_process();
     let ingress = world.ingress_of(&process);
     ingress.desk(&world.chat).await.unwrap_err();

@@ -474,6 +474,22 @@ pub(crate) async fn expire(stores: &Stores, record: &Record) {
     delete.key("sk", AttributeValue::S(record.key.to_string())).send().await.unwrap();
 }
 
+/// Changes the item at `pk` and `sk` in the table itself, by an expression such as `SET turn = :turn` and its values.
+pub(crate) async fn change_item(
+    stores: &Stores,
+    (pk, sk): (&str, &str),
+    expression: &str,
+    values: &[(&str, AttributeValue)],
+) {
+    let key = |part: &str| AttributeValue::S(part.to_owned());
+    let update = stores.dynamodb.update_item().table_name(TABLE).key("pk", key(pk)).key("sk", key(sk));
+    let mut update = update.update_expression(expression);
+    for (name, value) in values {
+        update = update.expression_attribute_values(*name, value.clone());
+    }
+    update.send().await.unwrap();
+}
+
 pub(crate) fn chat(number: usize) -> ChatKey {
     ChatKey::telegram(i64::try_from(number).unwrap() + 1, None)
 }
