@@ -5,6 +5,7 @@ use annals_core::record::Record;
 use annals_core::testing::stored;
 use proptest::prelude::*;
 
+use super::rules::update;
 use super::*;
 use crate::address::Address;
 
@@ -17,14 +18,6 @@ fn content_and_metadata_become_what_they_should() {
     insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
         insta::assert_snapshot!("content", found);
     });
-}
-
-fn update(case: &Value) -> Value {
-    let message = match case.get("group") {
-        Some(fields) => group(fields.clone()),
-        None => private(case["private"].clone()),
-    };
-    json!({"update_id": 900, "message": message})
 }
 
 #[test]

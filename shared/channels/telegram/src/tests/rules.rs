@@ -24,7 +24,7 @@ fn each_case_follows_its_rule() {
     check_rules(include_str!("rules.json"), |case| parse(&update(case), &bot(), &settings_of(case)));
 }
 
-fn update(case: &Value) -> Value {
+pub(super) fn update(case: &Value) -> Value {
     if let Some(update) = case.get("update") {
         return update.clone();
     }
