@@ -160,42 +160,6 @@ async fn the_same_id_side_by_side_is_one_message_and_one_reply() {
     app.finish().await;
 }
 
-#[tokio::test]
-async fn other_content_under_the_same_id_is_a_revision() {
-    let app = app().await;
-    let body = |text: &str| json!({"userId": "ada", "text": text, "messageId": "m1"});
-    for (text, duplicate, revision) in [
-        ("A", false, None),
-        ("A", true, None),
-        ("B", false, Some(1)),
-        ("B", true, None),
-        ("A", false, Some(2)),
-        ("A", true, None),
-        ("B", false, Some(3)),
-    ] {
-        let answer = post_and_wait(&app, PATH, APP_KEY, &body(text)).await;
-        assert_eq!(answer.status, 200, "what was answered once is not answered again");
-        let expected = (&json!(duplicate), revision.map(Value::from));
-        assert_eq!((&answer.body["duplicate"], answer.body.get("revision").cloned()), expected, "{text}");
-    }
-    app.idle().await;
-    assert_eq!(
-        app.lines(CHAT).await,
-        [
-            "m1 user: A",
-            "m1@1 user revision: B",
-            "m1@2 user revision: A",
-            "m1@3 user revision: B",
-            "m1/reply assistant: You said: A",
-        ]
-    );
-    assert_eq!(app.model().count(), 1);
-    let context = app.context(CHAT).await;
-    assert_eq!((&context[0]["id"], text_of(&context[0])), (&json!("m1"), "B".to_owned()));
-    assert_eq!(context.len(), 2);
-    app.finish().await;
-}
-
 /// Each of several writers' forms is there, under a number of its own.
 #[tokio::test]
 async fn revisions_side_by_side_are_all_kept() {

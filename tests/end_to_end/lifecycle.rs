@@ -136,8 +136,8 @@ async fn a_message_id_that_comes_again_after_its_record_is_not_answered_again() 
         assert_eq!((again.status, &again.body["duplicate"]), (StatusCode::OK, &json!(true)), "{again:?}");
     }
     let edit = json!({"userId": "ada", "messageId": "m1", "text": "hello there"});
-    let edited = app.post("/v1/chats/c/messages", APP_KEY, &edit).await;
-    assert_eq!(edited.body["revision"], 1, "{edited:?}");
+    let edited = app.post("/v1/chats/c/messages?wait=5", APP_KEY, &edit).await;
+    assert_eq!((edited.status, &edited.body["revision"]), (StatusCode::OK, &json!(1)), "{edited:?}");
     app.idle().await;
     let after = app.history("http:chat:app:c").await;
     assert_eq!(after.len(), before.len() + 1, "more or less than the edit was stored: {after:#?}");
