@@ -1,15 +1,13 @@
-//! Reading what was archived: pages, exports, the routes and the search, with and without the raw records.
+//! Reading what was archived: pages, exports and the routes, with and without the raw records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::record::{DeliveryFailure, Record};
-use annals_core::sort_key::{SortKey, Timestamp};
-use annals_core::testing::set;
-use annals_store::history::{History, Page, Position, Search, ToArchive};
+use annals_core::sort_key::SortKey;
+use annals_store::history::{History, Page, Position, ToArchive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use reqwest::Method;
@@ -266,55 +264,4 @@ async fn routes_show_the_segments() {
     assert_eq!(app.history(CHAT).await, exported);
     assert_eq!(app.export_of("/v1/chats/c1/messages", APP_KEY).await, exported);
     app.finish().await;
-}
-
-#[tokio::test]
-async fn a_search_finds_what_was_archived_and_nothing_that_was_taken_back() {
-    let world = World::new().await;
-    let (history, chat) = (&world.history, &world.chat);
-    let say = async |id: u64, text: &str| {
-        let draft = world.message(id, id.cast_signed() * 1000, text);
-        world.append(&draft).await;
-        draft
-    };
-    say(1, "我对花生过敏,请不要放花生酱").await;
-    say(2, "Ada's train leaves at nine from platform 12").await;
-    world.archive_everything().await;
-    let secret = say(3, "my door code is 花生 4711").await;
-    let edited = say(4, "the train leaves at ten").await;
-    let mut of_another_line = world.message(5, 5_000, "花生 train");
-    set(&mut of_another_line.metadata, "telegram", json!({"businessConnectionId": "b1"}));
-    world.append(&of_another_line).await;
-    world.archive_everything().await;
-    let again = |draft: &Draft, text: &str| {
-        let mut form = draft.clone();
-        form.parts = vec![Part::text(text)];
-        form.form_ts = Timestamp::from_millis(draft.ts.as_millis() + 10);
-        form
-    };
-    let mut recall = again(&secret, "[message recalled]");
-    set(&mut recall.metadata, "recalled", true);
-    world.append(&recall).await;
-    world.append(&again(&edited, "the bus leaves at ten")).await;
-
-    let find = async |query: &str, line: Option<&str>| {
-        let search = Search { line: Some(line), ..Search::new(query, 8) };
-        let found = history.search(chat, &search).await.unwrap();
-        assert!(!found.is_partial);
-        found.hits.iter().map(|hit| hit.record.message_id.to_string()).collect::<Vec<_>>()
-    };
-    for _ in 0..2 {
-        assert_eq!(find("花生过敏", None).await, ["1"]);
-        assert_eq!(find("TRAIN", None).await, ["2"]);
-        assert_eq!(find("train", Some("b1")).await, ["5"]);
-        assert_eq!(find("4711", None).await, [""; 0]);
-        assert_eq!(find("recalled", None).await, [""; 0]);
-        assert_eq!(find("buses", None).await, ["4"]);
-        // Once with the later forms in the table, and once with them in a segment.
-        world.archive_everything().await;
-    }
-    let without = ["2".to_owned()];
-    let search = Search { without: &without, ..Search::new("leaves", 8) };
-    let hits = history.search(chat, &search).await.unwrap().hits;
-    assert_eq!(hits.iter().map(|hit| hit.record.listed().id).collect::<Vec<_>>(), ["4@1"]);
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use annals_core::message::Part;
 use annals_core::sort_key::Timestamp;
+use annals_core::testing::set;
 use annals_store::history::{History, Search};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn a_search_is_for_those_who_may_read_the_chat_and_refuses_what_it_cannot_
     app.finish().await;
 }
 
-/// What has left the table is found in segments, and late messages and edits are found as soon as they arrive.
+/// What has left the table is found in segments, and late messages, edits and recalls count as soon as they arrive.
 #[tokio::test]
 async fn the_whole_history_is_searched_at_any_age() {
     let world = World::new().await;
@@ -122,32 +122,50 @@ async fn the_whole_history_is_searched_at_any_age() {
         let text = if id == 20 { "the oars are in the shed".to_owned() } else { format!("message {id}") };
         world.append(&world.message(id, id.cast_signed() * 1000, &text)).await;
     }
-    let found = async |query: &str| {
-        let found = history.search(chat, &Search::new(query, 50)).await.unwrap();
+    world.append(&world.message(41, 41_000, "my door code is 4711")).await;
+    let mut of_a_line = world.message(42, 42_000, "我对花生过敏");
+    set(&mut of_a_line.metadata, "telegram", json!({"businessConnectionId": "b1"}));
+    world.append(&of_a_line).await;
+    let found = async |query: &str, line: Option<Option<&str>>| {
+        let found = history.search(chat, &Search { line, ..Search::new(query, 50) }).await.unwrap();
         assert!(!found.is_partial);
         found.hits.iter().map(|hit| hit.record.message_id.to_string()).collect::<Vec<_>>()
     };
-    assert_eq!(found("oar shed").await, ["20"]);
+    assert_eq!(found("oar shed", None).await, ["20"]);
     world.archive_everything().await;
-    assert_eq!(found("oar shed").await, ["20"]);
-    // A late message between archived ones, and an edit of one.
+    assert_eq!(found("OAR shed", None).await, ["20"]);
+    // A late message between archived ones, an edit of one, and a recall of another.
     world.append(&world.message(50, 10_500, "the late oars")).await;
-    let mut edit = world.message(5, 5_000, "oars again");
-    edit.parts = vec![Part::text("oars again")];
-    edit.form_ts = Timestamp::from_millis(edit.ts.as_millis() + 10);
-    world.append(&edit).await;
-    let mut ids = found("oars").await;
-    ids.sort_unstable();
-    assert_eq!(ids, ["20", "5", "50"]);
+    let later_form = |id: u64, text: &str| {
+        let mut form = world.message(id, id.cast_signed() * 1000, text);
+        form.form_ts = Timestamp::from_millis(form.ts.as_millis() + 10);
+        form
+    };
+    world.append(&later_form(5, "oars again")).await;
+    let mut recall = later_form(41, "[message recalled]");
+    set(&mut recall.metadata, "recalled", true);
+    world.append(&recall).await;
+    let check = async || {
+        let mut ids = found("oars", None).await;
+        ids.sort_unstable();
+        assert_eq!(ids, ["20", "5", "50"]);
+        assert_eq!(found("花生过敏", Some(Some("b1"))).await, ["42"]);
+        for (query, line) in [("花生过敏", Some(None)), ("4711", None), ("recalled", None)] {
+            assert_eq!(found(query, line).await, [""; 0], "{query}");
+        }
+    };
+    check().await;
     world.clock.advance(Duration::from_hours(60 * 24));
     let report = world.run_compactor().await;
     assert_eq!((report.failed, report.left), (0, 0));
     world.sweep().await;
     assert_eq!(history.range(chat, None).await.unwrap(), []);
-    let mut ids = found("oars").await;
-    ids.sort_unstable();
-    assert_eq!(ids, ["20", "5", "50"]);
-    assert_eq!(found("message 33").await[0], "33");
+    check().await;
+    assert_eq!(found("message 33", None).await[0], "33");
+    let without = ["20".to_owned(), "50".to_owned()];
+    let search = Search { without: &without, ..Search::new("oars", 50) };
+    let hits = history.search(chat, &search).await.unwrap().hits;
+    assert_eq!(hits.iter().map(|hit| hit.record.listed().id).collect::<Vec<_>>(), ["5@1"]);
 }
 
 /// The reads of a search are bounded: one index a segment, if the process has not kept it, and none of the segments
