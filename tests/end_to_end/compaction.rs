@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::{is_for_summary, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, ids, lines, text_of, wait_until};
+use crate::app::{APP_KEY, Builder, NOW, OPS_KEY, TestApp, chat_path, ids, text_of, wait_until};
 use crate::updates::{START, private};
 
 const CHAT: &str = "http:chat:app:c";
@@ -153,33 +153,6 @@ async fn messages_of_another_turn_use_none_of_this_turn_s_budget() {
     let requests = app.model().requests();
     assert_eq!(texts_of(&requests[1], "assistant"), ["You said: one"], "the reply as it was said");
     assert_eq!(app.model().requests_for_notes().len(), 1, "for the one turn that needs the space");
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn a_chat_that_outgrows_its_window_goes_on_with_a_summary_and_the_recent_as_they_were_said() {
-    let app = small().set("KEEP_RECENT", "10").start().await;
-    for n in 0..20 {
-        say(&app, n).await;
-        let context = app.get(&chat_path(CHAT, "context")).await;
-        assert!(context["tokens"].as_u64().unwrap() <= 360, "{context}");
-        let kinds = kinds(context["messages"].as_array().unwrap()).join(" ");
-        let said = kinds.matches("normal").count();
-        assert!(said >= 10.min(2 * (usize::try_from(n).unwrap() + 1)), "{n}: {kinds}");
-    }
-    let context = app.context(CHAT).await;
-    assert_eq!(kinds(&context)[..2], ["summary", "normal"], "{:#?}", lines(&context));
-    let summary = &context[0];
-    assert_eq!(summary["role"], "assistant");
-    let range = &summary["metadata"]["sourceRange"];
-    let shown = context.len() as u64 - 1;
-    assert_eq!(range["fromId"], "m000");
-    assert_eq!(range["count"].as_u64().unwrap() + shown, 40, "a message is missing or there twice: {range}");
-    assert_eq!(context.last().unwrap()["id"], "m019/reply");
-    let history = app.history(CHAT).await;
-    let said = kinds(&history).into_iter().filter(|kind| *kind == "normal").count();
-    assert_eq!(said, 40, "a message is missing from the history");
-    assert!(kinds(&history).contains(&"summary"));
     app.finish().await;
 }
 
