@@ -195,21 +195,6 @@ async fn with_a_real_bot_no_development_secret_is_accepted() {
     assert_eq!(status(&client, &format!("{}/v1/key", again.base), &key, &[]).await, 200);
 }
 
-#[tokio::test]
-async fn the_outbox_is_for_admins_as_soon_as_a_bot_is_set_up() {
-    const KEYS: (&str, &str) = ("HTTP_API_KEYS", "app:app-secret,ops:ops-secret:admin");
-    for (set, wanted) in
-        [(&[KEYS][..], [200, 200, 200]), (&[&[KEYS], &TELEGRAM[..]].concat(), [401, 401, 200])]
-    {
-        let dir = tempfile::tempdir().unwrap();
-        let process = Process::start(dir.path(), &settings(set));
-        let (client, outbox) = (loopback_client(), format!("{}/local/outbox", process.base));
-        for (key, wanted) in ["dev", "app-secret", "ops-secret"].into_iter().zip(wanted) {
-            assert_eq!(status(&client, &outbox, key, &[]).await, wanted, "{key}");
-        }
-    }
-}
-
 /// Returns the files in `dir` that others may access.
 fn open_to_others(dir: &Path) -> Vec<String> {
     let mut open = Vec::new();

@@ -56,7 +56,7 @@ async fn every_route_but_health_wants_a_known_key() {
 
 #[tokio::test]
 async fn only_an_admin_reaches_the_chats_of_others() {
-    let app = TestApp::builder().start().await;
+    let app = TestApp::builder().telegram().start().await;
     app.receive(private(42, 7, "hello")).await;
     let body = json!({"userId": "ada", "text": "mine", "messageId": "m1"});
     app.post(PATH, APP_KEY, &body).await;
@@ -88,6 +88,8 @@ async fn only_an_admin_reaches_the_chats_of_others() {
     assert_eq!(answer.body["chatKey"], "http:chat:ops:c1");
     let answer = app.call(Method::POST, &chat_path("telegram:chat:42", "reset"), OPS_KEY).await;
     assert_eq!(answer.body["chatKey"], "telegram:chat:42");
+    // Once a bot is set up, the outbox is for admins, too.
+    assert_eq!(app.call(Method::GET, "/local/outbox", APP_KEY).await.status, 401);
     app.finish().await;
 }
 
