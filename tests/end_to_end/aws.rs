@@ -217,7 +217,6 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
         let request = client.post(url).header("X-Amz-Target", target).body(r#"{"SecretId": "annals"}"#);
         assert_eq!(request.send().await.unwrap().status(), 403, "{target}");
     }
-    assert_eq!(client.get(format!("{url}/annals")).send().await.unwrap().status(), 403);
     // Version 2 of S3's signatures, with the right key.
     let (id, secret) = (&printed["AWS_ACCESS_KEY_ID"], printed["AWS_SECRET_ACCESS_KEY"].as_bytes());
     let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
@@ -238,10 +237,6 @@ async fn the_emulated_aws_requires_a_key_that_survives_restarts() {
         let text = answer.text().await.unwrap();
         assert!(status == 403 && text.contains("not signed"), "{status} {text}");
     }
-    // What a browser asks before a page may call.
-    let asked = client.request(reqwest::Method::OPTIONS, url).header("Origin", "https://example.com");
-    let asked = asked.send().await.unwrap();
-    assert!(!asked.status().is_success() && asked.headers().get("access-control-allow-origin").is_none());
 
     drop(process);
     let (_process, again, right) = started(dir.path(), &[]);

