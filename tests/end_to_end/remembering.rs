@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_test_support::model_api::{notes_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, TestApp, chat_path};
+use crate::app::{APP_KEY, TestApp, chat_path, wait_until};
 use crate::updates::{group, private};
 
 /// Answers requests for what is worth keeping with what was said of tea in the conversation.
@@ -102,6 +102,26 @@ async fn a_failing_capture_holds_up_no_answer_and_is_made_up_for() {
     assert_eq!(memories(&app, "telegram-42").await.len(), 0);
     says(&app, 42, 3, "What do I drink?").await;
     assert!(told(&app).contains("I only drink green tea"), "{}", told(&app));
+    app.handle(private(42, 4, "/new").command()).await;
+    assert_eq!(app.model().requests_for_notes().len(), 3, "the next session is captured at its end");
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_session_that_was_not_captured_is_remembered_though_the_next_one_ends() {
+    let app = TestApp::builder().telegram().model().start().await;
+    app.model().answer_by(notes_of_tea);
+    says(&app, 42, 1, "I only drink green tea").await;
+    app.model().fail(1, 500);
+    for id in 2..7 {
+        app.handle(private(42, id, &format!("/new hello {id}")).command()).await;
+    }
+    app.clock().advance(Duration::from_hours(36));
+    wait_until("a visit has captured it", async || {
+        app.clock().advance(Duration::from_secs(1));
+        !memories(&app, "telegram-42").await.is_empty()
+    })
+    .await;
     app.finish().await;
 }
 

@@ -1,8 +1,8 @@
 //! Captures entries from Sessions that have ended, and recalls entries for a Session.
 //!
-//! A capture handles the last ended Sessions, at most three, once and in order; `capturedTo` in the chat's head is its
-//! position. The run that handles the next message or `/new` does it, or upkeep if nobody writes any more. If it fails, both
-//! try again as long as the records exist.
+//! A capture handles the last ended Sessions, at most ten, once and in order; `capturedTo` in the chat's head is its
+//! position. The run that handles the next message or `/new` does it, or upkeep if nobody writes any more. If it fails,
+//! `uncapturedFrom` is set, and both try again as long as the records exist.
 
 use std::cmp::Ordering;
 
@@ -28,8 +28,8 @@ use annals_store::people::People;
 
 use crate::settings::{MemoryConfig, ViewConfig};
 
-/// Maximum number of ended Sessions that one run captures. There is more than one only if captures failed.
-const MAX_SESSIONS: u32 = 3;
+/// Maximum number of ended Sessions that one run captures. There is more than one only after a capture failed.
+const MAX_SESSIONS: usize = 10;
 /// Maximum tokens of memory in the system part, and the fraction of the messages' budget that it may take.
 const MAX_RECALLED_TOKENS: u32 = 1_000;
 const RECALLED_SHARE: u32 = 8;
@@ -84,14 +84,18 @@ impl Remembering {
         now: Timestamp,
     ) -> Result<Option<Looked>, RememberError> {
         let Lease { chat, head, .. } = lease;
-        let captured_to = head.captured_to.as_ref();
+        let uncaptured_from = head.uncaptured_from.as_ref();
+        // Sessions after one that was not captured are looked at once more. What is captured of them stays as it is.
+        let captured_to =
+            head.captured_to.as_ref().filter(|to| uncaptured_from.is_none_or(|from| *to < from));
         // Messages to a business do not enter memory.
         let mut own: Vec<Record> = records.iter().filter(|record| record.line().is_none()).cloned().collect();
         let policy = Policy { fresh: false, ..self.view.policy(0) };
         let cut = ended(&own, captured_to, now, &policy).into_iter().next().filter(|_| self.view.fresh);
         // A run has only read the last message of the Session, which starts after what is captured.
         if let Some((start, at)) = cut.and_then(|cut| Some((cut.start, cut.records.last()?.sent_at))) {
-            let from = captured_to.cloned().unwrap_or_else(|| SortKey::start_of(Timestamp::MIN)).min(start);
+            let from = captured_to.or(uncaptured_from).cloned();
+            let from = from.unwrap_or_else(|| SortKey::start_of(Timestamp::MIN)).min(start);
             let mut whole = self.history.records_as_of(chat, head, &from, at, &policy).await?;
             whole.retain(|record| record.line().is_none() && own.iter().all(|read| read.key != record.key));
             own.extend(whole);
@@ -329,7 +333,7 @@ fn ended<'a>(
     policy: &Policy,
 ) -> Vec<Ended<'a>> {
     let (mut ended, mut rest, mut at) = (Vec::new(), records, now);
-    while ended.len() < MAX_SESSIONS as usize
+    while ended.len() < MAX_SESSIONS
         && let Some(session) = last_ended(rest, at, policy)
         && captured_to.is_none_or(|captured_to| *captured_to < session.last_interaction.key.base())
     {

@@ -75,10 +75,13 @@ fn a_session_has_ended_at_new() {
 }
 
 #[test]
-fn several_ended_sessions_are_captured_in_order_at_most_three_at_once() {
-    let said = turns(&[(0, 1), (100, 2), (200, 3), (300, 4)]);
-    check(&said, 300, "u1 a1 / u2 a2 / u3 a3");
-    check(&said, 400, "u2 a2 / u3 a3 / u4 a4");
+fn several_ended_sessions_are_captured_in_order_at_most_ten_at_once() {
+    let said: Vec<Record> = (1..=11_u32).flat_map(|id| turn(100 * i64::from(id), u64::from(id))).collect();
+    let sessions = |ids: std::ops::RangeInclusive<u32>| {
+        ids.map(|id| format!("u{id} a{id}")).collect::<Vec<_>>().join(" / ")
+    };
+    check(&said, 1_100, &sessions(1..=10));
+    check(&said, 1_200, &sessions(2..=11));
 }
 
 #[test]
