@@ -53,7 +53,8 @@ impl<'a> JsonView<'a> {
         }
     }
 
-    /// Returns the field, if it can be part of a key: a string of 1 to 256 bytes without control characters.
+    /// Returns the field, if it can be part of a key: a string of 1 to 256 bytes without control characters. Ids that are
+    /// numbers are read by [`JsonView::scalar`].
     pub fn id(self, name: &str) -> Option<&'a str> {
         self.text(name).filter(|id| id.len() <= MAX_MESSAGE_ID_BYTES && !id.chars().any(char::is_control))
     }

@@ -40,8 +40,9 @@ pub trait Webhook: Send + Sync + 'static {
         Ok(MAX_BODY_BYTES)
     }
 
-    /// Checks that the call comes from the platform. If the proof is a field of the body, as Lark's token, it is read first,
-    /// alone, by a struct that borrows it: a [`Value`] of a forged body takes many times its bytes.
+    /// Checks that the call comes from the platform, by [`is_same`](annals_core::secret::is_same) for secrets. A signature has no
+    /// time window: a replay is a duplicate, and a late delivery must count. If the proof is a field of the body, as Lark's token,
+    /// it is read first, alone, by a struct that borrows it: a [`Value`] of a forged body takes many times its bytes.
     /// [`Webhook::body_limit`] is then the longest message of the platform.
     ///
     /// It does not wait. A platform whose keys are fetched, and change, needs this
@@ -82,8 +83,8 @@ pub trait Webhook: Send + Sync + 'static {
     }
 
     /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the
-    /// response, if it is not [that of the call](Events::response). A platform that shows no response is sent the result by
-    /// the webhook's client, as Telegram is.
+    /// response, if it is not [that of the call](Events::response). A platform that shows no response, or waits too short a time
+    /// for it, is sent the result by the webhook's client, as Telegram is, or at a URL that the event names.
     fn respond_to_press(
         &self,
         _press: &Press<Self::Button>,
@@ -146,7 +147,7 @@ pub enum Verified {
     Event(Value),
     /// A call that is answered at once, such as the platform's check of the address.
     Answer(Response),
-    /// The call is the platform's, but its body is not an event: 400.
+    /// The call is the platform's, but its body is not an event, such as a form without its field: 400.
     NotAnEvent,
 }
 
@@ -160,7 +161,8 @@ pub struct Events<B> {
     /// The events, in order. After one that cannot be stored, the rest comes with the redelivery of the call.
     pub incoming: Vec<Incoming<B>>,
     /// False if the times of the drafts are those of the event and not of the message: then the time that was stored first
-    /// is kept.
+    /// is kept. It is no time of arrival: if the event has none, it is that of a signed header, which [`Webhook::verify`] adds to
+    /// the event.
     pub has_own_time: bool,
     /// The response once all of them are stored.
     pub response: Response,

@@ -122,6 +122,7 @@ pub enum Speakers {
     /// One person or a group, which the platform tells with each message
     /// ([`Metadata::chat_type`](crate::metadata::Metadata::chat_type)). The person is the sender on this channel.
     Untold(Channel),
+    /// A group, by the form of the key or by the prefix of its id.
     Several,
 }
 

@@ -40,7 +40,8 @@ impl Channel {
         if is_bare { user_id.to_owned() } else { format!("{self}-{user_id}") }
     }
 
-    /// Returns true if `id` has the form of the platform's message ids. Derived ids have `/` and more after it.
+    /// Returns true if `id` has the form of the platform's message ids, which operators may not choose. Derived ids have `/` and
+    /// more after it.
     pub fn has_message_ids_like(self, id: &str) -> bool {
         let own = id.split('/').next().unwrap_or_default();
         match self {

@@ -17,6 +17,9 @@ use crate::sort_key::Timestamp;
 /// needs a flag that these four read (`coverage.rs` compares the tokens themselves), by default as today, since stored tokens
 /// have none.
 ///
+/// One for a single use is used in piece 0 alone, without a repeat; if it is refused, the piece goes the ordinary way, as in
+/// Discord's `send_message`.
+///
 /// [`UiMessage`]: crate::message::UiMessage
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplyToken {
