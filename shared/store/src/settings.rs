@@ -35,8 +35,8 @@ const ARCHIVE_GRACE: Setting = Setting::new(
     "ARCHIVE_GRACE",
     "168h",
     "a duration: a record's time in the table beyond `SESSION_STALE_AFTER` (48 h if that is `0`), and so how long the \
-     compactor may fail. For records stored later, summarised after three quarters of the grace: one much shorter than \
-     `SESSION_STALE_AFTER` shortens what the model sees verbatim",
+     compactor may fail. Holds for records stored later. They are summarised after three quarters of it, so one much \
+     shorter than `SESSION_STALE_AFTER` shortens what the model sees verbatim",
 );
 
 /// `ANNALS_TABLE`, `ANNALS_BUCKET` and the settings of expiry.
