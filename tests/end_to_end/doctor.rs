@@ -339,7 +339,9 @@ async fn on_this_machine_the_data_directory_and_the_program_are_looked_at() {
 
     let process = Process::start(&own, &[]);
     let port = process.base.rsplit(':').next().unwrap();
-    let (code, out, err) = annals(&at(port), &["doctor"]).await;
+    // No proxy is asked for this machine.
+    let proxied = [at(port), settings(&[("http_proxy", "http://127.0.0.1:9")])].concat();
+    let (code, out, err) = annals(&proxied, &["doctor"]).await;
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
     let platforms = Channel::platforms().map(|channel| format!("{} not set up, ", channel.title()));
     let platforms = platforms.collect::<Vec<_>>().concat();

@@ -54,8 +54,7 @@ impl Session {
 
     /// Connects to the program that uses the data directory, or runs one.
     pub(super) async fn open(config: LocalConfig, clock: Clock) -> anyhow::Result<Self> {
-        // The program is on this machine, so no proxy is used.
-        let client = tls::loopback_client().no_proxy();
+        let client = tls::loopback_client();
         #[cfg(unix)]
         let client = client.unix_socket(endpoint::socket(&config.data_dir));
         let api = Api::of_terminal(client, endpoint::KEY.into())?;

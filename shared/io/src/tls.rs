@@ -25,9 +25,10 @@ pub fn client() -> ClientBuilder {
     }
 }
 
-/// Returns a builder of a client for a program on this machine, without TLS: it reads no certificates, and trusts none.
+/// Returns a builder of a client for a program on this machine, without a proxy, and without TLS: it reads no
+/// certificates, and trusts none.
 pub fn loopback_client() -> ClientBuilder {
-    builder().tls_certs_only([])
+    builder().no_proxy().tls_certs_only([])
 }
 
 /// `reqwest` is built without cryptography of its own, and panics if the process has none.
