@@ -47,7 +47,9 @@ function set(chat: string, next: readonly Outgoing[]): void {
 
 /** Adds a message to `chat`, which the chat's view sends. */
 export function compose(chat: string, parts: Part[], userId: string, asBot = false): void {
-  set(chat, [...outgoing(chat), { id: `console-${crypto.randomUUID()}`, userId, parts, at: Date.now(), state: 'new', ...(asBot && { asBot }) }]);
+  // Over plain HTTP, browsers have no `randomUUID`.
+  const id = [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, '0')).join('');
+  set(chat, [...outgoing(chat), { id: `console-${id}`, userId, parts, at: Date.now(), state: 'new', ...(asBot && { asBot }) }]);
 }
 
 export function mark(chat: string, id: string, state: Outgoing['state'], problem?: Problem): void {

@@ -99,8 +99,10 @@ export function Sure(props: { label: string; icon?: keyof typeof PATHS; title: s
 
 export function Copy({ text, label }: { text: string; label: string }) {
   const [isDone, setDone] = useState(false);
+  // Over plain HTTP, browsers have none.
+  if (!navigator.clipboard) return null;
   const copy = async () => {
-    await navigator.clipboard?.writeText(text).then(() => setDone(true), () => {});
+    await navigator.clipboard.writeText(text).then(() => setDone(true), () => {});
     setTimeout(() => setDone(false), 2000);
   };
   return (

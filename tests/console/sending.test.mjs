@@ -158,6 +158,19 @@ test('a message that waits for the one before it when one leaves the chat is lis
   });
 });
 
+test('over plain HTTP from another machine, messages are sent, and nothing offers to copy', async () => {
+  await at(app.url(room('plain')), async page => {
+    await page.addInitScript(() => {
+      delete Crypto.prototype.randomUUID;
+      delete Navigator.prototype.clipboard;
+    });
+    await page.reload();
+    await type(page, 'peas');
+    await answered(page, 'to: peas');
+    assert.equal(await page.getByRole('button', { name: /^Copy/ }).count(), 0);
+  });
+});
+
 test('drafts are kept for each chat, over a reload', async () => {
   await app.say(room('left'), 'hello');
   await app.say(room('right'), 'hello');
