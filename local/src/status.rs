@@ -63,7 +63,7 @@ impl Status {
     async fn findings(&self) -> (Timestamp, Arc<[Finding]>) {
         let mut last = self.last.lock().await;
         if let Some((checked_at, findings)) = &*last
-            && self.clock.now().since(*checked_at) < LIFETIME
+            && checked_at.is_fresh(LIFETIME, self.clock.now())
         {
             return (*checked_at, Arc::clone(findings));
         }

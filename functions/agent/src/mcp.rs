@@ -136,9 +136,8 @@ impl Servers {
     /// Returns the tools of one server as far as they are known, and true if it answers.
     async fn list(&self, at: usize, server: &Server, history: &History) -> (Option<Arc<[External]>>, bool) {
         let mut listed = server.listed.lock().await;
-        let now = self.clock.now();
         if let Some((when, answered)) = listed.asked
-            && now.since(when) < if answered { FRESH } else { PAUSE }
+            && when.is_fresh(if answered { FRESH } else { PAUSE }, self.clock.now())
         {
             return (listed.tools.clone(), answered);
         }

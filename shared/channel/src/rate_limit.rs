@@ -58,24 +58,28 @@ impl RateLimit {
 #[derive(Clone, Debug)]
 pub(crate) struct SharedRateLimit {
     rate_limit: RateLimit,
-    paid: Arc<Mutex<Option<Timestamp>>>,
+    /// Time of the last call, and the time up to which the rate is used up.
+    state: Arc<Mutex<Option<(Timestamp, Timestamp)>>>,
 }
 
 impl SharedRateLimit {
     /// Creates an unused share.
     pub(crate) fn new(rate_limit: RateLimit) -> Self {
-        Self { rate_limit, paid: Arc::default() }
+        Self { rate_limit, state: Arc::default() }
     }
 
     /// Takes the next slot and returns the time to wait for it. If the wait is longer than `patience`, nothing is
     /// taken, and the error is the wait.
     pub(crate) fn take(&self, now: Timestamp, patience: Duration) -> Result<Duration, Duration> {
-        let mut paid = self.paid.lock().unwrap_or_else(PoisonError::into_inner);
-        let wait = self.rate_limit.wait(*paid, now);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // If the clock was set back, waits stay as they were.
+        let paid = state.map(|(last, paid)| paid.minus(last.since(now)));
+        let wait = self.rate_limit.wait(paid, now);
         if wait > patience {
+            *state = paid.map(|paid| (now, paid));
             return Err(wait);
         }
-        *paid = Some(self.rate_limit.paid(*paid, now));
+        *state = Some((now, self.rate_limit.paid(paid, now)));
         Ok(wait)
     }
 }
@@ -134,6 +138,9 @@ mod tests {
         assert_eq!(take(0, 1), Err(2));
         assert_eq!(take(0, 2), Ok(Duration::from_secs(2)));
         assert_eq!(take(9000, 0), Ok(Duration::ZERO));
+        // The clock is set back by an hour.
+        assert_eq!(take(-3_591_000, 0), Err(1));
+        assert_eq!(take(-3_590_000, 0), Ok(Duration::ZERO));
     }
 
     proptest! {

@@ -95,6 +95,12 @@ impl Timestamp {
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(u64::try_from(self.0 - earlier.0).unwrap_or(0))
     }
+
+    /// Returns true if less than `lifetime` has passed since this time. False if it is later than `now`: then the clock
+    /// was set back.
+    pub fn is_fresh(self, lifetime: std::time::Duration, now: Self) -> bool {
+        self <= now && now.since(self) < lifetime
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -332,6 +338,8 @@ mod tests {
         assert_eq!(time.to_string(), "1763765920512");
         assert_eq!(at(5000).since(at(2000)), Duration::from_secs(3));
         assert_eq!(at(2000).since(at(5000)), Duration::ZERO);
+        let is_fresh = |now| at(2000).is_fresh(Duration::from_secs(3), at(now));
+        assert_eq!([1999, 2000, 4999, 5000].map(is_fresh), [false, true, true, false]);
         assert_eq!(
             (at(2000).plus(Duration::from_secs(3)), at(5000).minus(Duration::from_secs(3))),
             (at(5000), at(2000))
