@@ -276,6 +276,21 @@ fn a_terminal_edits_lines_completes_commands_and_continues_the_chat_next_time() 
     assert_eq!(history(dir.path()).iter().filter(|line| *line == "user: hello **there**").count(), 2);
 }
 
+#[test]
+fn pasted_text_is_said_as_it_is_and_a_typed_backslash_continues_a_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut screen = on_screen(annals(dir.path(), &["chat"]));
+    prompted(&mut screen);
+    press(&mut screen, "\x1b[200~  cp a \\\n    b\x1b[201~\r");
+    prompted(&mut screen);
+    press(&mut screen, "one\\\rline \x1b[200~c \\\nd\x1b[201~\r");
+    prompted(&mut screen);
+    press(&mut screen, " /QUIT\r");
+    screen.exp_eof().unwrap();
+    let said: Vec<String> = history(dir.path()).into_iter().filter(|line| line.starts_with("user")).collect();
+    assert_eq!(said, ["user:   cp a \\\n    b", "user: one\nline c \\\nd"]);
+}
+
 /// Requests meanwhile fail, and the next message continues.
 #[test]
 fn a_terminal_outlives_the_program_that_serves() {

@@ -51,12 +51,13 @@ impl Prompt {
         let config = Config::builder()
             .max_history_size(MAX_LINES)?
             .history_ignore_dups(true)?
-            .history_ignore_space(true)
+            .history_ignore_space(false)
             .completion_type(CompletionType::List)
             .bracketed_paste(true)
             .build();
         let mut editor = Editor::with_config(config)?;
-        editor.set_helper(Some(Commands { style, rows: RefCell::default() }));
+        let (rows, continued) = (RefCell::default(), RefCell::default());
+        editor.set_helper(Some(Commands { style, rows, continued }));
         let history = history.map(Path::to_owned);
         if let Some(history) = &history {
             // The first start has no history.
@@ -67,12 +68,14 @@ impl Prompt {
         Ok(Self { editor, history, sign, _printer: printer })
     }
 
-    /// Reads the next line, trimmed.
+    /// Reads the next line, without white space at its end.
     pub(super) fn read(&mut self) -> anyhow::Result<Typed> {
         if let Some(helper) = self.editor.helper_mut() {
             helper.rows = RefCell::default();
         }
-        let typed = typed(self.editor.readline(&self.sign))?;
+        let read = self.editor.readline(&self.sign);
+        let continued = self.editor.helper().map(|helper| helper.continued.take()).unwrap_or_default();
+        let typed = typed(read, &continued)?;
         if let Typed::Line(line) = &typed
             && !line.is_empty()
             && self.editor.add_history_entry(line.as_str())?
@@ -88,23 +91,34 @@ impl Prompt {
     /// question, is taken for the answer.
     pub(super) fn ask(question: &str) -> anyhow::Result<Typed> {
         let mut editor: Editor<(), DefaultHistory> = Editor::with_config(Config::default())?;
-        typed(editor.readline(question))
+        typed(editor.readline(question), &[])
     }
 }
 
-fn typed(read: rustyline::Result<String>) -> anyhow::Result<Typed> {
+fn typed(read: rustyline::Result<String>, continued: &[String]) -> anyhow::Result<Typed> {
     match read {
-        Ok(line) => Ok(Typed::Line(line.replace("\\\n", "\n").trim().to_owned())),
+        Ok(line) => Ok(Typed::Line(joined(&line, continued).trim_end().to_owned())),
         Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
         Err(ReadlineError::Eof) => Ok(Typed::End),
         Err(error) => Err(error.into()),
     }
 }
 
+/// Returns `line` without each `\` after which it was `continued`. Others were pasted.
+fn joined(line: &str, continued: &[String]) -> String {
+    let is_mark = |at: usize| {
+        let is_typed = |input: &String| input.len() == at + 1 && line.starts_with(input);
+        line[at..].starts_with("\\\n") && continued.iter().any(is_typed)
+    };
+    line.char_indices().filter(|(at, _)| !is_mark(*at)).map(|(_, c)| c).collect()
+}
+
 /// Completes and hints commands.
 struct Commands {
     style: Style,
     rows: RefCell<Rows>,
+    /// The input each time that Enter continued it, since it ended with `\`.
+    continued: RefCell<Vec<String>>,
 }
 
 impl Helper for Commands {}
@@ -171,6 +185,9 @@ impl Highlighter for Commands {
 impl Validator for Commands {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         let goes_on = context.input().ends_with('\\');
+        if goes_on {
+            self.continued.borrow_mut().push(context.input().to_owned());
+        }
         Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }

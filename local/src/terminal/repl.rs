@@ -68,8 +68,8 @@ impl Talk {
         loop {
             match self.read(None).await? {
                 Typed::Line(line) if line.is_empty() => {}
-                Typed::Line(line) if line.eq_ignore_ascii_case("/quit") => return Ok(()),
-                Typed::Line(line) => match line.strip_prefix("/history") {
+                Typed::Line(line) if line.trim_start().eq_ignore_ascii_case("/quit") => return Ok(()),
+                Typed::Line(line) => match line.trim_start().strip_prefix("/history") {
                     Some(rest) if rest.is_empty() || rest.starts_with(' ') => {
                         let number = rest.trim().parse().unwrap_or(SHOWN);
                         let shown = self.show_last(number.clamp(1, MAX_SHOWN)).await;
@@ -230,7 +230,7 @@ impl Talk {
                 return Ok(None);
             }
             let answer = match self.read(Some(question)).await? {
-                Typed::Line(line) if !line.is_empty() => line,
+                Typed::Line(line) if !line.is_empty() => line.trim_start().to_owned(),
                 _ => {
                     self.screen.remark(TerminalText::Undecided)?;
                     return Ok(None);
