@@ -117,9 +117,12 @@ export function Composer({ draftName, speaker, isBot = false, label, note, onSen
           placeholder={label}
           onKeyDown={pressed}
           onPaste={event => {
-            if (event.clipboardData.files.length === 0) return;
+            const { files, types } = event.clipboardData;
+            // Office programs add a picture of the text.
+            const isText = types.includes('text/plain') && types.includes('text/html');
+            if (files.length === 0 || isText) return;
             event.preventDefault();
-            void add([...event.clipboardData.files]);
+            void add([...files]);
           }}
         />
       </TextField>

@@ -120,11 +120,14 @@ test('a picture that is too large is made smaller, and one can be pasted', async
     const [width, height] = await bubbles(page).getByRole('img', { name: 'noise.png' }).evaluate(image => [image.naturalWidth, image.naturalHeight]);
     assert(width <= 1568 && Math.abs(width / height - 2) < 0.01, `${width} × ${height}`);
     await idle(page);
-    await box(page).evaluate((box, png) => {
+    const paste = texts => box(page).evaluate((box, [png, texts]) => {
       const data = new DataTransfer();
       data.items.add(new File([Uint8Array.from(atob(png), c => c.charCodeAt(0))], 'pasted.png', { type: 'image/png' }));
-      box.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
-    }, PIXEL);
+      for (const [type, text] of texts) data.setData(type, text);
+      return box.dispatchEvent(new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }));
+    }, [PIXEL, texts]);
+    assert(await paste([['text/plain', '1\t2'], ['text/html', '<td>1<td>2']]), 'the browser inserts cells as text');
+    assert(!(await paste([])));
     await page.getByRole('button', { name: 'Remove pasted.png' }).click();
     assert.equal(await page.getByRole('button', { name: /^Remove/ }).count(), 0);
   });
