@@ -74,6 +74,12 @@ impl Guard {
             _ => return Err("the request comes from another origin's page"),
         }
         if headers.keys().any(|name| is_forwarding(name.as_str())) && !self.is_open(path) {
+            if path == "/" || path.starts_with("/console/") || path.starts_with("/local/") {
+                return Err(
+                    "the request came through a proxy, to a page for this machine only: for other machines, set ANNALS_HOST, \
+                     and use a proxy with TLS",
+                );
+            }
             return Err(
                 "the request came through a proxy, to a route that has no secret, or a development one: set HTTP_API_KEYS, or \
                  the settings of the channel",
@@ -125,6 +131,8 @@ fn is_loopback(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header::VIA;
+
     use super::*;
 
     #[test]
@@ -144,6 +152,18 @@ mod tests {
             .split_whitespace()
         {
             assert!(!is_forwarding(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_no_setting_opens_is_refused_without_naming_one() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "localhost:3000".parse().unwrap());
+        headers.insert(VIA, "x".parse().unwrap());
+        let guard = Guard { webhooks: Vec::new(), api: true, origins: CorsOrigins::None };
+        assert_eq!(guard.check(&headers, "/v1/chats"), Ok(()));
+        for path in ["/", "/console/console.css", "/local/status"] {
+            assert!(guard.check(&headers, path).unwrap_err().contains("for this machine only"), "{path}");
         }
     }
 
