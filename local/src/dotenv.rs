@@ -31,8 +31,10 @@ pub(crate) fn load(file: &Path) -> anyhow::Result<bool> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         text => text.with_context(|| format!("failed to read {name}"))?,
     };
+    // Editors on Windows write a byte order mark.
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
     let (number, mut names) = (Cell::new(0), HashSet::new());
-    for variable in dotenvy::from_read_iter(Lines { rest: &text, number: &number }) {
+    for variable in dotenvy::from_read_iter(Lines { rest: text, number: &number }) {
         let error = match variable {
             Ok((variable, _)) => {
                 // The first would count, though shells take the last.
@@ -52,7 +54,7 @@ pub(crate) fn load(file: &Path) -> anyhow::Result<bool> {
             "{name}, line {first}: expected NAME=value, with the value in quotes if it contains spaces or quotes"
         );
     }
-    dotenvy::from_read(text.as_slice()).with_context(|| format!("failed to read {name}"))?;
+    dotenvy::from_read(text).with_context(|| format!("failed to read {name}"))?;
     Ok(true)
 }
 
@@ -90,6 +92,7 @@ mod tests {
             ("A='two\nlines'\nB=hunter2 hunter2\n", 3),
             ("A=1\nB='hunter2\nC=3\nD=4\n", 2),
             ("A=1\r\n=hunter2\r\n", 2),
+            ("\u{feff}A=1\nhunter2\n", 2),
         ] {
             std::fs::write(&file, text).unwrap();
             let error = format!("{:#}", load(&file).unwrap_err());
