@@ -14,6 +14,8 @@ export function Rename({ chat, title, onRenamed }: { chat: string; title: string
   const [text, setText] = useState(title);
   const [problem, setProblem] = useState<Problem | null>(null);
   const rename = async (close: () => void) => {
+    // To store it would keep it from following the chat.
+    if (text === title) return close();
     try {
       await api.send('PATCH', ofChat(chat), { title: text.trim() === '' ? null : text.trim() });
       tell(texts.renamed);

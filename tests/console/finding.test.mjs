@@ -137,6 +137,12 @@ test('the list is narrowed by words and by state', async () => {
 test('a chat has a title, and can be given another', async () => {
   await at(app.url('web:room:ops:garden'), async page => {
     await page.getByRole('heading', { name: 'beans' }).waitFor();
+    const sent = [];
+    page.on('request', request => request.method() === 'PATCH' && sent.push(request.url()));
+    await page.getByRole('button', { name: 'Rename' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    assert.deepEqual(sent, [], 'a title that was not changed stays automatic');
     await page.getByRole('button', { name: 'Rename' }).click();
     await page.getByRole('dialog').getByRole('textbox', { name: 'Title of the chat' }).fill('The garden in spring');
     await sound(page, 'renaming');
