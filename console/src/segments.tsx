@@ -9,10 +9,10 @@ import { useSession } from './session';
 import { texts } from './text';
 import { Button, Icon, Loading, Marked, Trouble } from './widgets';
 
-/** Segments never change. */
-const read = new Map<string, Promise<Message[]>>();
+/** Segments that a panel has read. Another panel reads them again: an erasure may have changed them. */
+type Read = Map<string, Promise<Message[]>>;
 
-function messagesOf(api: Api, chat: string, id: string): Promise<Message[]> {
+function messagesOf(read: Read, api: Api, chat: string, id: string): Promise<Message[]> {
   const name = `${chat} ${id}`;
   let messages = read.get(name);
   if (!messages) {
@@ -25,6 +25,7 @@ function messagesOf(api: Api, chat: string, id: string): Promise<Message[]> {
 
 export function SegmentsPanel({ chat, open }: { chat: string; open: string | undefined }) {
   const { api } = useSession();
+  const [read] = useState<Read>(() => new Map());
   const [segments, setSegments] = useState<Segment[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   useEffect(() => {
@@ -38,7 +39,7 @@ export function SegmentsPanel({ chat, open }: { chat: string; open: string | und
   if (problem) return <Trouble problem={problem} />;
   if (segments === null) return <Loading what={texts.loadingArchive} />;
   const opened = segments.find(segment => segment.id === open);
-  if (opened) return <Opened chat={chat} segment={opened} />;
+  if (opened) return <Opened read={read} chat={chat} segment={opened} />;
   if (segments.length === 0) {
     return (
       <p className="empty">
@@ -48,7 +49,7 @@ export function SegmentsPanel({ chat, open }: { chat: string; open: string | und
   }
   return (
     <>
-      <Search chat={chat} segments={segments} />
+      <Search read={read} chat={chat} segments={segments} />
       <h2>{texts.segments(segments.length)}</h2>
       <ul className="cards">
         {segments.map(segment => (
@@ -68,13 +69,13 @@ export function SegmentsPanel({ chat, open }: { chat: string; open: string | und
   );
 }
 
-function Opened({ chat, segment }: { chat: string; segment: Segment }) {
+function Opened({ read, chat, segment }: { read: Read; chat: string; segment: Segment }) {
   const { api } = useSession();
   const [messages, setMessages] = useState<Message[] | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   useEffect(() => {
-    messagesOf(api, chat, segment.id).then(setMessages, error => setProblem(Problem.from(error)));
-  }, [api, chat, segment.id]);
+    messagesOf(read, api, chat, segment.id).then(setMessages, error => setProblem(Problem.from(error)));
+  }, [read, api, chat, segment.id]);
   return (
     <>
       <p>
@@ -100,7 +101,7 @@ function Opened({ chat, segment }: { chat: string; segment: Segment }) {
 
 interface Found { segment: Segment; message: Message }
 
-function Search({ chat, segments }: { chat: string; segments: Segment[] }) {
+function Search({ read, chat, segments }: { read: Read; chat: string; segments: Segment[] }) {
   const { api, tell } = useSession();
   const [words, setWords] = useState('');
   const [result, setResult] = useState<{ words: string; found: Found[]; left: number } | null>(null);
@@ -113,7 +114,7 @@ function Search({ chat, segments }: { chat: string; segments: Segment[] }) {
     try {
       for (const [at, segment] of segments.entries()) {
         setResult({ words: wanted, found: [...found], left: segments.length - at });
-        const messages = await messagesOf(api, chat, segment.id);
+        const messages = await messagesOf(read, api, chat, segment.id);
         const fits = (message: Message) => textOf(message).toLowerCase().includes(wanted.toLowerCase());
         found.push(...messages.filter(fits).map(message => ({ segment, message })).toReversed());
       }

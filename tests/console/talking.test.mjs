@@ -294,6 +294,12 @@ test('the archive: segments are listed, searched and opened', async () => {
     await page.locator('.archived .bubble').filter({ hasText: 'Stop 2' }).first().waitFor();
     await page.getByRole('link', { name: 'All segments' }).click();
     await page.getByRole('searchbox', { name: 'Search the archive' }).waitFor();
+    // It may have been erased meanwhile.
+    await page.getByRole('tab', { name: 'Context' }).click();
+    await page.getByRole('tab', { name: 'Archive' }).click();
+    const again = page.waitForRequest(request => request.url().endsWith(`/segments/${segment.id}`));
+    await page.getByRole('link', { name: new RegExp(`${segment.count} records`) }).click();
+    await again;
   });
 });
 
