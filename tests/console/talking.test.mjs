@@ -492,6 +492,24 @@ for (const [colorScheme, size] of [['light', [1440, 900]], ['dark', [390, 844]]]
   });
 }
 
+test('text from right to left begins at the right, in an answer and where it is written', async () => {
+  const chat = room('right');
+  model.says = () => 'שלום';
+  await app.say(chat, 'שלום, מה שלומך היום? אני רוצה לדעת');
+  await at(app.url(chat), async page => {
+    const end = element => element.evaluate(element => {
+      const range = document.createRange();
+      range.selectNodeContents(element);
+      return Math.round(element.getBoundingClientRect().right - range.getBoundingClientRect().right);
+    });
+    const reply = bubbles(page).last().locator('.markdown p');
+    await reply.waitFor();
+    await reply.evaluate(reply => (reply.style.width = '20rem'));
+    assert.equal(await end(reply), 0);
+    assert.equal(await box(page).evaluate(box => getComputedStyle(box).unicodeBidi), 'plaintext');
+  });
+});
+
 test('a call is named by its tool wherever it is shown', async () => {
   model.says = () => undefined;
   await at(await spoken('tools', 'look A1'), async page => {
