@@ -414,10 +414,12 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
     let mut screen = on_screen(command);
     prompted(&mut screen);
     screen.send_line("one").unwrap();
+    // Pastes are marked from here on.
+    screen.exp_string("\x1b[?2004h").unwrap();
     // Without colours too.
     screen.exp_string("waiting").unwrap();
     model.wait_for(1).await;
-    press(&mut screen, "two\rthree\rfo");
+    press(&mut screen, "\x1b[200~two\rlines\x1b[201~\rthree\rfo");
     model.resume();
     let before = screen.exp_string("You said: one").unwrap();
     assert!(!before.contains("two") && !before.contains("\x1b[2m"), "{before:?}");
@@ -429,7 +431,7 @@ async fn lines_typed_while_an_answer_is_made_are_not_echoed_into_it_and_said_one
     screen.exp_string("You said: four").unwrap();
     let rest = quit(&mut screen);
     assert!(!rest.contains("You said"), "{rest:?}");
-    let wanted = ["one", "two", "three", "four"]
+    let wanted = ["one", "two\nlines", "three", "four"]
         .map(|text| [format!("user: {text}"), format!("assistant: You said: {text}")]);
     assert_eq!(history(dir.path()), wanted.concat());
 }

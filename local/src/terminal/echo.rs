@@ -2,27 +2,43 @@
 //! Echoed input would appear inside the answer, and would move the cursor, by which a spinner is erased. The input stays in the
 //! terminal until the next prompt shows it.
 
+#[cfg(unix)]
+use std::io::{Write, stdout};
+
+/// Control sequence after which the terminal marks pasted text, so that the next prompt reads it as one input. The editor
+/// writes it too, while it reads.
+#[cfg(unix)]
+const MARK_PASTES: &[u8] = b"\x1b[?2004h";
+#[cfg(unix)]
+const STOP_MARKING: &[u8] = b"\x1b[?2004l";
+
 /// Keeps the terminal from echoing until it is dropped. Ctrl-C still works. If the process is killed, the terminal stays without
 /// an echo, which shells turn on again.
 pub(super) struct EchoOff {
     #[cfg(unix)]
     before: Option<nix::sys::termios::Termios>,
+    #[cfg(unix)]
+    marks_pastes: bool,
 }
 
 #[cfg(unix)]
 impl EchoOff {
-    /// Turns the echo off. Does nothing if standard input is not a terminal.
-    pub(super) fn begin() -> Self {
+    /// Turns the echo off. Does nothing if standard input is not a terminal. `marks_pastes` if the terminal is not dumb.
+    pub(super) fn begin(marks_pastes: bool) -> Self {
         use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, tcgetattr, tcsetattr};
         let stdin = std::io::stdin();
-        let Ok(before) = tcgetattr(&stdin) else { return Self { before: None } };
+        let Ok(before) = tcgetattr(&stdin) else { return Self { before: None, marks_pastes: false } };
         let mut silent = before.clone();
         // Without line buffering, so that the prompt gets single keys and incomplete lines.
         silent.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON);
         silent.control_chars[SpecialCharacterIndices::VMIN as usize] = 1;
         silent.control_chars[SpecialCharacterIndices::VTIME as usize] = 0;
         let is_set = tcsetattr(&stdin, SetArg::TCSANOW, &silent).is_ok();
-        Self { before: is_set.then_some(before) }
+        let marks_pastes = is_set && marks_pastes;
+        if marks_pastes {
+            control(MARK_PASTES);
+        }
+        Self { before: is_set.then_some(before), marks_pastes }
     }
 
     /// Returns true if there is input that no prompt has read.
@@ -40,6 +56,9 @@ impl EchoOff {
 impl Drop for EchoOff {
     fn drop(&mut self) {
         use nix::sys::termios::{SetArg, tcsetattr};
+        if self.marks_pastes {
+            control(STOP_MARKING);
+        }
         if let Some(before) = &self.before {
             // `TCSANOW` keeps pending input. An error means that the terminal is gone.
             let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, before);
@@ -47,10 +66,17 @@ impl Drop for EchoOff {
     }
 }
 
+/// Writes a control sequence. An error means that the terminal is gone.
+#[cfg(unix)]
+fn control(sequence: &[u8]) {
+    let mut out = stdout().lock();
+    drop(out.write_all(sequence).and_then(|()| out.flush()));
+}
+
 #[cfg(not(unix))]
 impl EchoOff {
     #[allow(clippy::missing_const_for_fn, reason = "it is not constant on Unix")]
-    pub(super) fn begin() -> Self {
+    pub(super) fn begin(_: bool) -> Self {
         Self {}
     }
 

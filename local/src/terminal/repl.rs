@@ -126,7 +126,7 @@ impl Talk {
         answered: Option<&UiMessage>,
     ) -> anyhow::Result<Option<Option<UiMessage>>> {
         let id = random_id();
-        let _echo_off = EchoOff::begin();
+        let _echo_off = EchoOff::begin(self.style.can_move);
         self.ctrl_c.forget();
         let mut attempts = 0;
         loop {
@@ -162,7 +162,7 @@ impl Talk {
     /// Shows the reply to a message from before the terminal was closed, or of another channel, if one is being made.
     async fn follow_earlier(&mut self) -> anyhow::Result<()> {
         if let Some(events) = self.session.room.pending().await? {
-            let _echo_off = EchoOff::begin();
+            let _echo_off = EchoOff::begin(self.style.can_move);
             self.screen.wait(TerminalText::EarlierMessages);
             self.follow(events).await?;
         }
@@ -225,7 +225,7 @@ impl Talk {
             self.screen.note(&input)?;
             let question = self.style.says(TerminalText::HowToDecide).to_owned();
             // Input from before the question does not answer it.
-            if EchoOff::begin().has_typed() {
+            if EchoOff::begin(false).has_typed() {
                 self.screen.remark(TerminalText::TypedAhead)?;
                 return Ok(None);
             }
