@@ -10,7 +10,7 @@ use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Answer, NOW, OPS_KEY, TestApp, chat_path, wait_until};
+use crate::app::{Answer, NOW, OPS_KEY, TestApp, chat_path, passing, wait_until};
 use crate::turns::assert_has;
 
 pub(crate) const TOKEN: &str = "lark-verification-token";
@@ -302,6 +302,38 @@ async fn a_message_that_is_recalled_while_a_tool_runs_is_not_answered() {
     // The chat goes on.
     it.handle(&text("om_2", P2P, "hello", 10)).await;
     assert_eq!(it.sent(), ["You said: hello"]);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_recall_of_the_newest_message_leaves_the_answer_to_the_others() {
+    let it = LarkApp::with(&[("LARK_GROUP_CONTEXT", "0"), ("REPLY_QUIET", "1s")]).await;
+    it.app.model().hang();
+    for id in ["om_1", "om_2"] {
+        it.receive(&mentioning(text(id, GROUP, "@_user_1 hello", 0))).await;
+    }
+    it.app.clock().advance(Duration::from_secs(1));
+    it.app.model().wait_for(1).await;
+    it.lark.recall("om_2");
+    it.app.model().resume();
+    it.app.idle().await;
+    let sent = it.lark.sent_to(GROUP);
+    assert_eq!((it.app.model().count(), sent.len(), it.lark.codes("reply")), (1, 1, vec![230_011]));
+    assert_eq!(sent[0].reply_to, None);
+    it.app.finish().await;
+}
+
+#[tokio::test]
+async fn a_reminder_comes_also_if_its_command_was_recalled() {
+    let it = LarkApp::start().await;
+    it.handle(&text("om_1", P2P, "/remind in 20 minutes tea", 0)).await;
+    it.lark.recall("om_1");
+    it.app.clock().advance(Duration::from_mins(20));
+    let arrived = wait_until("the reminder has come", async || it.sent().len() == 2);
+    passing(it.app.clock(), Duration::from_secs(1), arrived).await;
+    it.app.idle().await;
+    let sent = &it.lark.sent()[1];
+    assert!(sent.reply_to.is_none() && sent.text().contains("tea"), "{sent:?}");
     it.app.finish().await;
 }
 

@@ -60,6 +60,7 @@ pub(crate) async fn deliver(
         question: &question,
         ts: reply.sent_at,
         moved_to: None,
+        survives_recall: turn.turn.covers.len() > 1 || to.sent_to().is_some(),
         requests: &buttons,
     };
     let sending = &Sending::new(agent, run, turn);

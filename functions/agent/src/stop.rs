@@ -130,6 +130,7 @@ async fn tell(agent: &Agent, turn: &ClaimedTurn, reply: &Record) {
         question: "",
         ts: reply.sent_at,
         moved_to: None,
+        survives_recall: false,
         requests: &[],
     };
     if let Err(error) = agent.deliverer.deliver(reply, 0, NO_PROGRESS).await {

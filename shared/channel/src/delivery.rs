@@ -75,6 +75,8 @@ pub struct OutgoingReply<'a> {
     pub ts: Timestamp,
     /// The window's new id, if the chat has moved since `to`.
     pub moved_to: Option<&'a str>,
+    /// True if it is sent also if the message of `to` was taken back: it answers others, too, or nobody asks for it now.
+    pub survives_recall: bool,
     /// The calls that people are asked to approve, for platforms that have buttons.
     pub requests: &'a [RequestedCall],
 }

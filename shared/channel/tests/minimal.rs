@@ -407,8 +407,16 @@ fn a_button_is_sent_to_the_thread_and_its_press_is_of_that_chat() {
     let (tool, id, base) = ("refund".to_owned(), "0123456789abcdef".to_owned(), to.key.clone());
     let requests = [RequestedCall { number: None, tool, id, base, language: Language::En }];
     let (key, question) = (&to.key, "May I?");
-    let reply =
-        OutgoingReply { to: &to, key, text: "", question, ts: to.ts, moved_to: None, requests: &requests };
+    let reply = OutgoingReply {
+        to: &to,
+        key,
+        text: "",
+        question,
+        ts: to.ts,
+        moved_to: None,
+        survives_recall: false,
+        requests: &requests,
+    };
     let sent = body(&reply, question, Piece { index: 0, is_last: true });
     assert_eq!((&sent["to"], &sent["thread"]), (&json!("g1"), &json!("t1")));
     let denied = event(&json!({"thread": "t1", "press": sent["buttons"][1]["press"]}));
@@ -423,7 +431,16 @@ async fn a_reply_that_cannot_be_sent_is_kept_for_later() {
     let client = Pager::client(&config(), None, &clock).unwrap();
     let to: Record = annals_core::testing::user(0, 1);
     let (text, question, requests) = ("Hello, Ada.", "", &[]);
-    let reply = OutgoingReply { to: &to, key: &to.key, text, question, ts: to.ts, moved_to: None, requests };
+    let reply = OutgoingReply {
+        to: &to,
+        key: &to.key,
+        text,
+        question,
+        ts: to.ts,
+        moved_to: None,
+        survives_recall: false,
+        requests,
+    };
     let sent = clock.advance_during(client.send(reply, 0, NO_PROGRESS)).await.0;
     assert!(matches!(sent, Err(DeliveryError::Unavailable { .. })), "{sent:?}");
 }

@@ -353,6 +353,7 @@ impl Ingress {
             question: "",
             ts: self.history.clock().now(),
             moved_to: None,
+            survives_recall: false,
             requests: &[],
         };
         match self.deliverer.deliver(reply, 0, NO_PROGRESS).await {

@@ -17,6 +17,8 @@ pub struct Address {
     /// True if the message is in a thread; then the reply sets `reply_in_thread`. Otherwise it must not, since that
     /// would open a thread.
     pub in_thread: bool,
+    /// True if a message that was recalled is not replied to, but the chat is sent the reply.
+    pub survives_recall: bool,
 }
 
 impl Address {
@@ -31,6 +33,7 @@ impl Address {
             message_id: message_id.map(str::to_owned),
             chat_id: record.chat_id.clone(),
             in_thread: metadata::thread_of(&record.message.metadata).is_some(),
+            survives_recall: false,
         })
     }
 }

@@ -207,7 +207,7 @@ impl Client {
     /// Only the first message of a reply quotes the message of `address`; in a thread all do, since a thread can only
     /// be reached by replying. If Lark refuses an optional part, the message is sent again without it: a card as plain
     /// text, outside the thread if the group has none, to the chat if the message cannot be quoted. A recalled message
-    /// (230011) gets no reply, since its author took the question back.
+    /// (230011) gets no reply, since its author took the question back, unless [`Address::survives_recall`].
     pub async fn send_chunk(
         &self,
         address: &Address,

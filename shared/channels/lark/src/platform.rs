@@ -32,7 +32,8 @@ impl Platform for Client {
         progress: &Progress<'_>,
     ) -> Result<(), DeliveryError> {
         let nowhere = || DeliveryError::Refused { reason: "the answered message names no Lark chat".into() };
-        let address = Address::of(reply.to).ok_or_else(nowhere)?;
+        let mut address = Address::of(reply.to).ok_or_else(nowhere)?;
+        address.survives_recall = reply.survives_recall;
         let chunks: Vec<_> = reply.texts().flat_map(render::chunks).collect();
         // A card of its own after the text, since a text has no buttons.
         let count = chunks.len() + usize::from(!reply.requests.is_empty());

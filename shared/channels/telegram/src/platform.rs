@@ -135,6 +135,7 @@ mod tests {
                     question: &question,
                     ts: to.ts,
                     moved_to: None,
+                    survives_recall: false,
                     requests: &[],
                 };
                 let json = serde_json::to_string_pretty(&input).unwrap();

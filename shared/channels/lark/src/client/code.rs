@@ -40,6 +40,9 @@ pub(super) fn is_about_form(code: i64) -> bool {
     matches!(code, 230_001 | 230_054 | 230_099)
 }
 
+/// The message that is replied to was recalled.
+pub(super) const RECALLED: i64 = 230_011;
+
 /// The content is too long.
 pub(super) const TOO_LONG: i64 = 230_025;
 
@@ -78,7 +81,7 @@ pub(super) fn words(code: i64) -> Option<&'static str> {
 /// Returns advice for the operator.
 pub(super) fn hint(code: i64) -> &'static str {
     match code {
-        230_011 => " (the message that it answers was withdrawn)",
+        RECALLED => " (the message that it answers was withdrawn)",
         code => hint_for_app(code),
     }
 }

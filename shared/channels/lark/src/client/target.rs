@@ -25,12 +25,14 @@ pub(super) struct Target<'a> {
     pub(super) chat_id: &'a str,
     pub(super) message_id: Option<&'a str>,
     pub(super) in_thread: bool,
+    pub(super) survives_recall: bool,
 }
 
 impl<'a> Target<'a> {
     pub(super) fn of(address: &'a Address) -> Self {
-        let Address { chat_id, message_id, in_thread } = address;
-        Self { chat_id, message_id: message_id.as_deref(), in_thread: *in_thread }
+        let Address { chat_id, message_id, in_thread, survives_recall } = address;
+        let (in_thread, survives_recall) = (*in_thread, *survives_recall);
+        Self { chat_id, message_id: message_id.as_deref(), in_thread, survives_recall }
     }
 
     /// Returns the destination of the messages after the first one of a reply.
@@ -58,7 +60,8 @@ impl<'a> Target<'a> {
             return Ok((vec![Piece { chunk, ..piece }], "card"));
         }
         // In a thread the reply stays in the thread: outside of it, nobody would know what it answers.
-        if is_reply && !self.in_thread && code::is_about_reply(code) {
+        let is_about_reply = code::is_about_reply(code) || (code == code::RECALLED && self.survives_recall);
+        if is_reply && !self.in_thread && is_about_reply {
             self.message_id = None;
             return Ok((vec![piece], "quotation"));
         }

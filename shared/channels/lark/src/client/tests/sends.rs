@@ -3,7 +3,8 @@
 use super::*;
 
 fn address(message_id: Option<&str>, in_thread: bool) -> Address {
-    Address { message_id: message_id.map(str::to_owned), chat_id: CHAT.into(), in_thread }
+    let message_id = message_id.map(str::to_owned);
+    Address { message_id, chat_id: CHAT.into(), in_thread, survives_recall: false }
 }
 
 /// Starts an emulator that has the message `om_1` of [`CHAT`].
@@ -19,7 +20,7 @@ fn texts(api: &LarkApi) -> Vec<String> {
 
 /// Sends a text to the chat.
 async fn post(client: &Client, text: &str, uuid: &str) -> Result<String, CallError> {
-    let target = Target { chat_id: CHAT, message_id: None, in_thread: false };
+    let target = Target { chat_id: CHAT, message_id: None, in_thread: false, survives_recall: false };
     let content = ("text", json!({ "text": text }).to_string());
     client.post(&target, content, uuid, &mut client.api.budget()).await
 }
