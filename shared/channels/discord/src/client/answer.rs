@@ -16,6 +16,8 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(1);
 const ENDED: [i64; 4] = [10_015, 10_062, 50_027, 40_094];
 /// Code of a reply in a channel of which the bot may not read the history.
 pub(super) const NO_HISTORY: i64 = 160_002;
+/// Code of a refusal by Cloudflare in front of Discord, which may also be a page.
+const NETWORK_ERROR: i64 = 40_333;
 /// Code of an answer that somebody deleted.
 const UNKNOWN_MESSAGE: i64 = 10_008;
 
@@ -35,6 +37,7 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, is_of_bot: bool) -> Res
         return answer.parse();
     }
     let Failure { code, message, retry_after } = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let is_of_cloudflare = code == NETWORK_ERROR || answer.body.starts_with(b"<");
     let description = described(&message, &[]);
     let told = || retry_after.and_then(|wait| Duration::try_from_secs_f64(wait).ok());
     Err(match answer.status {
@@ -42,7 +45,9 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, is_of_bot: bool) -> Res
             let wait = told().or_else(|| answer.seconds("retry-after")).unwrap_or(DEFAULT_WAIT);
             answer.limited(Some(wait))
         }
-        status @ 500.. => answer.failed(format!("HTTP status {status}")),
+        status if status >= 500 || (status == 403 && is_of_cloudflare) => {
+            answer.failed(format!("HTTP status {status}"))
+        }
         403 if code != NO_HISTORY && (is_of_bot || !ENDED.contains(&code)) => {
             let reason =
                 format!("Discord does not let the bot do this in the channel: {description} ({code})");

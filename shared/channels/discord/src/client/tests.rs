@@ -1,11 +1,13 @@
 use std::time::Duration;
 
+use annals_channel::client::{Answer, Outage};
 use annals_channel::file::FileError;
 use annals_channel::testing::logged;
 use annals_core::reply_token::ReplyToken;
 use annals_core::settings::from_table;
 use annals_core::sort_key::Timestamp;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
+use reqwest::header::HeaderMap;
 use serde_json::json;
 
 use super::*;
@@ -142,6 +144,16 @@ async fn rate_limits_and_faults_are_waited_for() {
         matches!(error, CallError::RateLimited { retry_after: Some(wait), .. } if wait.as_secs() == 3600)
     );
     assert_eq!(api.texts(), ["a", "b"]);
+}
+
+#[test]
+fn a_refusal_of_cloudflare_says_nothing_of_the_channel() {
+    for body in ["<html>", r#"{"code": 40333, "message": "internal network error"}"#] {
+        let (method, headers) = ("create message", HeaderMap::new());
+        let answer = Answer { platform: "Discord", method, status: 403, headers, body: body.into() };
+        let error = answer::read::<Value>(&answer, true).unwrap_err();
+        assert!(matches!(error, CallError::Unavailable { source: Outage::Server(_), .. }), "{error:?}");
+    }
 }
 
 #[tokio::test]
