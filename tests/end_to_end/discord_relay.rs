@@ -4,12 +4,14 @@ use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 use annals_test_support::discord_api::DiscordApi;
 use annals_test_support::discord_gateway::{BOT_ID, DiscordGateway, Post};
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
 use crate::app::{NOW, TestApp, loopback_client, text_of, wait_until};
 use crate::discord::settings_of;
 use crate::people::http;
 use crate::process::Process;
+use crate::world::change_item;
 
 const GUILD: u64 = 5;
 const CHANNEL: u64 = 50;
@@ -142,6 +144,22 @@ async fn a_missed_message_of_a_linked_person_who_wrote_elsewhere_is_fetched() {
     discord.list(DIRECT);
     app.restart().await;
     app.as_time_passes(Box::pin(discord.until_answered(2))).await;
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_whose_head_cannot_be_read_does_not_hold_up_the_others() {
+    let (discord, app) = start().await;
+    discord.ask(CHANNEL, "hello");
+    discord.until_answered(1).await;
+    app.idle().await;
+    let damaged = [(":damaged", AttributeValue::N("7".into()))];
+    change_item(app.stores(), (IN_CHANNEL, "!head"), "SET turn = :damaged", &damaged).await;
+    discord.ask(CHANNEL, "/stop");
+    discord.ask(THREAD, "in a thread");
+    discord.until_answered(2).await;
+    assert_eq!(discord.api.sent()[1].channel_id, THREAD.to_string());
+    app.idle().await;
     app.finish().await;
 }
 

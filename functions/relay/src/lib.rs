@@ -15,7 +15,7 @@ use annals_channel_discord::client::Client;
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
 use annals_core::settings::ConfigError;
-use annals_engine::ingress::Ingress;
+use annals_engine::ingress::{Ingress, IngressError};
 use annals_engine::receiving::{ReceiveError, Receiver};
 use annals_relay::host::PAGE;
 use annals_relay::{Host, HostError, Relay, RelayConfig};
@@ -66,8 +66,13 @@ impl Host for DiscordHost {
         match self.receiver.receive(dispatch).instrument(span).await {
             // Dispatches come in order, so a message that is not stored yet is not on its way either.
             Ok(_) | Err(ReceiveError::EarlyWithdrawal) => Ok(()),
-            Err(error @ ReceiveError::Read(ReadError::NotAnEvent)) => Err(HostError::Refused(error.into())),
-            Err(error) => Err(HostError::Failed(error.into())),
+            Err(error) if may_pass(&error) => Err(HostError::Failed(error.into())),
+            Err(error) => {
+                if !matches!(error, ReceiveError::Read(_)) {
+                    tracing::error!(%error, "a message of Discord is lost: what is stored of its chat is damaged");
+                }
+                Err(HostError::Refused(error.into()))
+            }
         }
     }
 
@@ -81,6 +86,18 @@ impl Host for DiscordHost {
     async fn direct_channels(&self) -> Result<Vec<String>, HostError> {
         let channels = direct_channels(self.receiver.ingress.history()).await;
         channels.map_err(|error| HostError::Failed(error.into()))
+    }
+}
+
+/// Returns true if a retry may succeed: what came is an event, and nothing that is stored of its chat is damaged. One chat must
+/// not hold up the others.
+fn may_pass(error: &ReceiveError) -> bool {
+    match error {
+        ReceiveError::Read(ReadError::NotAnEvent) => false,
+        ReceiveError::History(error) | ReceiveError::Ingress(IngressError::History(error)) => {
+            error.may_pass()
+        }
+        _ => true,
     }
 }
 

@@ -34,7 +34,8 @@ pub enum HostError {
     /// It may work later, and is tried again.
     #[error(transparent)]
     Failed(Box<dyn Error + Send + Sync>),
-    /// It will never work: the event is not one, or the bot may not read the channel. It is skipped.
+    /// It will not work: the event is not one, what is stored of its chat is damaged, or the bot may not read the channel. It is
+    /// skipped.
     #[error(transparent)]
     Refused(Box<dyn Error + Send + Sync>),
 }
