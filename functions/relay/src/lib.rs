@@ -11,7 +11,7 @@ use annals_channel::channel::ChannelDefinition;
 use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::webhook::ReadError;
 use annals_channel_discord::channel::Discord;
-use annals_channel_discord::client::Client;
+use annals_channel_discord::client::{AGENT, Client};
 use annals_channel_discord::settings::DiscordConfig;
 use annals_channel_discord::webhook::DiscordWebhook;
 use annals_core::settings::ConfigError;
@@ -49,6 +49,7 @@ pub fn relay(
         bot_id: config.bot.id.clone(),
         token,
         api_base: config.api_base.trim_end_matches('/').to_owned(),
+        user_agent: AGENT,
         needs_message_content: settings.group_activation == GroupActivation::Always,
     };
     Ok(Relay::new(relay, store, DiscordHost { receiver, client }, clock))

@@ -14,6 +14,8 @@ pub struct RelayConfig {
     pub token: SecretString,
     /// `DISCORD_API_BASE`, without a slash at its end.
     pub api_base: String,
+    /// `User-Agent` of requests to that.
+    pub user_agent: &'static str,
     /// True if messages that do not address the bot are to have their text, too (`GROUP_ACTIVATION=always`). It needs the
     /// privileged intent `MESSAGE_CONTENT`.
     pub needs_message_content: bool,

@@ -75,6 +75,7 @@ impl Gateway {
         let request = http
             .client()?
             .get(format!("{}/gateway/bot", config.api_base))
+            .header("user-agent", config.user_agent)
             .header("authorization", format!("Bot {}", config.token.expose_secret()))
             .timeout(TIMEOUT);
         let response = request.send().await?;

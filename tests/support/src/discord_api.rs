@@ -182,6 +182,10 @@ async fn answer(
 ) -> Response {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (authorization, kind) = (text(header::AUTHORIZATION), text(header::CONTENT_TYPE));
+    // Cloudflare is in front of the API.
+    if !uri.path().starts_with("/attachments/") && !text(header::USER_AGENT).starts_with("DiscordBot (") {
+        return store::error(403, 40_333, "internal network error").send(Duration::ZERO).await;
+    }
     // Discord checks a new address before it keeps it.
     let answer = match application::endpoint_of(&method, &uri, &body) {
         Some(endpoint) if !application::is_valid(&endpoint).await => application::invalid_endpoint(),

@@ -212,6 +212,10 @@ impl Shared {
 }
 
 async fn gateway_bot(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    if !headers.contains_key("user-agent") {
+        let body = json!({"message": "internal network error", "code": 40333});
+        return (StatusCode::FORBIDDEN, Json(body)).into_response();
+    }
     let authorization = headers.get("authorization").and_then(|value| value.to_str().ok());
     if authorization != Some(&format!("Bot {TOKEN}")) {
         let body = json!({"message": "401: Unauthorized", "code": 0});

@@ -57,6 +57,10 @@ pub const BOT_RATE_LIMIT: RateLimit = RateLimit::within(50, Duration::from_secs(
 /// Rate limit of a channel. Discord tells it in headers; this is what it has been for years.
 pub const CHANNEL_RATE_LIMIT: RateLimit = RateLimit::within(5, Duration::from_secs(5));
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// `User-Agent` of all requests to Discord, which refuses others.
+///
+/// Source: <https://discord.com/developers/docs/reference#user-agent>.
+pub const AGENT: &str = concat!("DiscordBot (annals, ", env!("CARGO_PKG_VERSION"), ")");
 
 /// Client of the REST API for one application. Clones share its connections.
 #[derive(Clone, Debug)]
@@ -141,7 +145,6 @@ impl Client {
     }
 
     async fn try_once<T: DeserializeOwned>(&self, call: &Call<'_>) -> Result<T, CallError> {
-        const AGENT: &str = concat!("DiscordBot (annals, ", env!("CARGO_PKG_VERSION"), ")");
         let token = match &self.bot_token {
             _ if !call.is_of_bot => None,
             Some(token) => Some(format!("Bot {}", token.expose_secret())),

@@ -317,6 +317,7 @@ fn config(api_base: &str) -> RelayConfig {
         bot_id: BOT_ID.into(),
         token: TOKEN.into(),
         api_base: api_base.into(),
+        user_agent: "DiscordBot (test, 1)",
         needs_message_content: false,
     }
 }
