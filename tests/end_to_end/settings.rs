@@ -224,16 +224,18 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
 const NO_SETTING: &str =
     "if it is no setting, but a word of a platform's or provider's API, name it in `EVENTS`";
 
-/// Words of APIs that are written like settings: Discord's events.
-const EVENTS: [&str; 8] = [
+/// Words of APIs that are written like settings: Discord's events, refusals of Telegram.
+const EVENTS: [&str; 10] = [
     "APPLICATION_AUTHORIZED",
     "APPLICATION_DEAUTHORIZED",
+    "CHAT_RESTRICTED",
     "GUILD_CREATE",
     "GUILD_DELETE",
     "MESSAGE_CREATE",
     "MESSAGE_UPDATE",
     "MESSAGE_DELETE",
     "MESSAGE_DELETE_BULK",
+    "TOPIC_CLOSED",
 ];
 
 /// Settings whose names are one word.

@@ -124,7 +124,9 @@ impl Parser<'_> {
         let chat_id = chat.int("id").ok_or(ParseError("the chat has no id"))?;
         let member = change.object("new_chat_member").ok_or(ParseError("the change has no new member"))?;
         let can_write = match member.text("status") {
-            Some("creator" | "administrator" | "member") => true,
+            // Only channels have this right, which may be missing.
+            Some("administrator") => member.map().get("can_post_messages") != Some(&Value::Bool(false)),
+            Some("creator" | "member") => true,
             Some("restricted") => member.flag("can_send_messages"),
             Some("left" | "kicked") => false,
             _ => return Err(ParseError("the member's status is unknown")),

@@ -44,7 +44,9 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, token: &str) -> Result<
     Err(match (status, migrate_to_chat_id) {
         (400, Some(to)) => CallError::Moved { chat: ChatKey::telegram(to, None), chat_id: to.to_string() },
         // The bot was blocked, was removed, or may not write in the chat.
-        (403, _) => CallError::Blocked { reason: description },
+        (400 | 403, _) if status == 403 || is_barred(&description) => {
+            CallError::Blocked { reason: description }
+        }
         (429, _) => {
             let told = retry_after.map(Duration::from_secs).or_else(|| answer.seconds("retry-after"));
             let wait = told.unwrap_or(Duration::from_secs(DEFAULT_WAIT_SECS)).max(Duration::from_secs(1));
@@ -65,4 +67,17 @@ pub(super) fn read<T: DeserializeOwned>(answer: &Answer, token: &str) -> Result<
             CallError::Refused { status, code: 0, reason }
         }
     })
+}
+
+/// Returns true if a 400 means that the bot may not write: the group mutes its members, the bot does not administer the channel,
+/// or the topic is closed.
+fn is_barred(description: &str) -> bool {
+    const WORDS: [&str; 5] = [
+        "not enough rights to send",
+        "have no rights to send a message",
+        "need administrator rights in the channel chat",
+        "CHAT_RESTRICTED",
+        "TOPIC_CLOSED",
+    ];
+    WORDS.iter().any(|words| description.contains(words))
 }

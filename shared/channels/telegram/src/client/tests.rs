@@ -219,6 +219,21 @@ async fn refusals_become_the_matching_errors() {
     assert_eq!(api.calls().len(), 5);
 }
 
+#[test]
+fn a_missing_right_to_write_blocks_the_chat() {
+    for words in [
+        "not enough rights to send text messages to the chat",
+        "need administrator rights in the channel chat",
+        "TOPIC_CLOSED",
+    ] {
+        let body = json!({"ok": false, "error_code": 400, "description": format!("Bad Request: {words}")});
+        let (method, headers, body) = ("sendMessage", HeaderMap::new(), body.to_string().into_bytes());
+        let answer = Answer { platform: "Telegram", method, status: 400, headers, body };
+        let error = answer::read::<Value>(&answer, TOKEN).unwrap_err();
+        assert!(matches!(error, CallError::Blocked { .. }), "{error:?}");
+    }
+}
+
 #[tokio::test]
 async fn typing_is_tried_once() {
     let (api, client, _) = start().await;
