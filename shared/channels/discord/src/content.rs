@@ -72,10 +72,18 @@ impl Content {
 
 /// Replaces the mentions in `text` by the names that `message` gives them: `<@42>` by `@Ada`.
 pub(super) fn named(text: &str, message: JsonView<'_>) -> String {
+    with_names(text, message.objects("mentions").map(|user| (user, user.object("member"))))
+}
+
+/// Replaces the mentions of these users in `text`, each with what it is in the guild.
+pub(super) fn with_names<'a>(
+    text: &str,
+    users: impl Iterator<Item = (JsonView<'a>, Option<JsonView<'a>>)>,
+) -> String {
     let mut named = text.to_owned();
-    for user in message.objects("mentions") {
-        let member = user.object("member").and_then(|member| member.text("nick"));
-        let name = member.or_else(|| user.text("global_name")).or_else(|| user.text("username"));
+    for (user, member) in users {
+        let nick = member.and_then(|member| member.text("nick"));
+        let name = nick.or_else(|| user.text("global_name")).or_else(|| user.text("username"));
         if let (Some(id), Some(name)) = (user.id("id"), name) {
             for mention in [format!("<@{id}>"), format!("<@!{id}>")] {
                 named = named.replace(&mention, &format!("@{name}"));

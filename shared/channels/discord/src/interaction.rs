@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::buttons::{Incoming, Pressed};
 use crate::commands::{ASK, typed};
-use crate::content::{Content, attachment};
+use crate::content::{Content, attachment, with_names};
 use crate::metadata::{self, Ids, Sender};
 use crate::place::Window;
 use crate::respond;
@@ -90,9 +90,13 @@ fn question(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
         Value::String(text) if option.int("type").is_none_or(|kind| kind == 3) => Some(text.as_str()),
         _ => None,
     });
-    let text = text.collect::<Vec<_>>().join("\n");
-    let files = data.object("resolved").and_then(|resolved| resolved.object("attachments"));
-    let files = files.into_iter().flat_map(JsonView::fields);
+    let resolved = |kind| data.object("resolved").and_then(|resolved| resolved.object(kind));
+    let users = resolved("users").into_iter().flat_map(JsonView::fields).filter_map(|(id, user)| {
+        let member = resolved("members").and_then(|members| members.object(id));
+        Some((JsonView::of(user)?, member))
+    });
+    let text = with_names(&text.collect::<Vec<_>>().join("\n"), users);
+    let files = resolved("attachments").into_iter().flat_map(JsonView::fields);
     let files = files.filter_map(|(_, file)| attachment(JsonView::of(file)?, true));
     let parts: Vec<Part> =
         (!text.trim().is_empty()).then(|| Part::text(text)).into_iter().chain(files).collect();

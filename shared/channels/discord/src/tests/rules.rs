@@ -56,6 +56,17 @@ fn a_mention_at_the_start_is_not_part_of_the_text() {
 }
 
 #[test]
+fn a_mention_in_a_question_is_a_name() {
+    let options = json!([{"name": "prompt", "type": 3, "value": "what do <@7> and <@!8> think?"}]);
+    let resolved = json!({
+        "users": {"7": {"id": "7", "username": "bo"}, "8": {"id": "8", "username": "cy", "global_name": "Cy"}},
+        "members": {"7": {"nick": "Bo"}},
+    });
+    let data = json!({"name": "ask", "type": 1, "options": options, "resolved": resolved});
+    assert_eq!(shown(&draft(&ask(json!({ "data": data })))), "what do @Bo and @Cy think?");
+}
+
+#[test]
 fn what_a_message_replies_to_is_kept_with_the_names_of_its_files() {
     let file = json!({"url": "https://cdn.discordapp.com/attachments/1/2/a.png", "filename": "a.png", "content_type": "image/png"});
     let original = json!({
