@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::app::{Answer, OPS_KEY, TestApp, chat_path, passing, text_of, wait_until};
 use crate::faults::Plan;
+use crate::memory::{remember, user};
 use crate::turns::assert_answered_once;
 use crate::updates::{group, private};
 use crate::world::{World, at_each_request};
@@ -125,6 +126,21 @@ async fn a_prompt_is_asked_at_each_date_and_the_newest_alone_is_in_view() {
     let context = app.context(CHAT).await;
     assert_eq!(context.iter().filter(|message| message["metadata"]["schedule"].is_object()).count(), 2);
     assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+/// An occurrence starts no session, but the person is known.
+#[tokio::test]
+async fn a_task_after_a_long_silence_knows_the_persons_memory_and_time_zone() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    app.handle(private(42, 2, "/timezone Asia/Shanghai").command()).await;
+    remember(&app, &user("telegram-42"), CHAT, &["Ada drinks oolong."]).await;
+    created(&app, &json!({"prompt": "News?", "at": in_minutes(&app, 50 * 60)})).await;
+    pass(&app, 50 * 60, 3).await;
+    let request = app.last_request().to_string();
+    assert!(request.contains("in the time zone Asia/Shanghai"), "{request}");
+    assert!(request.contains("Ada drinks oolong."), "{request}");
     app.finish().await;
 }
 

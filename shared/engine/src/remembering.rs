@@ -11,7 +11,7 @@ use annals_core::context::Policy;
 use annals_core::context::view::{Message, SessionView};
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::Quoted;
-use annals_core::memory::owner::owner_of_session;
+use annals_core::memory::owner::{owner_of_occurrences, owner_of_session};
 use annals_core::memory::validity::valid;
 use annals_core::memory::{Finding, Owner, Source, capture};
 use annals_core::message::Role;
@@ -247,7 +247,13 @@ pub async fn recalled(
     let none = Recalled { memory: None, time_zone: config.time_zone };
     let policy = config.policy(0);
     let view = SessionView::of(records, at, &policy);
-    let Some(owner) = owner_of(chat, &view, memory.groups && memory.is_on) else { return Ok(none) };
+    let groups = memory.groups && memory.is_on;
+    // An occurrence of a schedule starts no Session, so after a silence it is alone in the view.
+    let of_occurrences = || match view.summary {
+        Some(_) => None,
+        None => owner_of_occurrences(chat, &first_forms(&view), groups),
+    };
+    let Some(owner) = owner_of(chat, &view, groups).or_else(of_occurrences) else { return Ok(none) };
     // The direct chat of a Person has no other owner than that Person.
     let links = memory.links && chat.person().is_none();
     let owner = of_agent(known_as(history, owner, links).await?, chat, records, memory);
@@ -255,11 +261,11 @@ pub async fn recalled(
     let asked: Vec<&Record> = said
         .iter()
         .rev()
-        .filter(|message| message.first.is_interaction())
+        .filter(|message| message.first.is_interaction() || message.first.due().is_some())
         .take(3)
         .map(Message::newest)
         .collect();
-    let of_client = of_client(&owner, asked.first().copied());
+    let of_client = of_client(&owner, asked.iter().copied().find(|record| record.is_interaction()));
     let time_zone = |own: Option<TimeZone>| own.or(of_client).unwrap_or(config.time_zone);
     let store = Memory::beside(history);
     if !memory.is_on {
@@ -288,10 +294,13 @@ fn of_client(owner: &Owner, newest: Option<&Record>) -> Option<TimeZone> {
     newest.filter(|_| owner.person().is_some())?.message.metadata.time_zone()
 }
 
+fn first_forms(view: &SessionView<'_>) -> Vec<Record> {
+    view.earlier.iter().chain(&view.unanswered).map(|message| message.first.clone()).collect()
+}
+
 /// Returns the owner of the Session of `view`. A summary counts as the messages that it covers.
 fn owner_of(chat: &ChatKey, view: &SessionView<'_>, groups: bool) -> Option<Owner> {
-    let said: Vec<Record> =
-        view.earlier.iter().chain(&view.unanswered).map(|message| message.first.clone()).collect();
+    let said = first_forms(view);
     let owner = owner_of_session(chat, &said, groups);
     let Some(summary) = view.summary else { return owner };
     if summary.line().is_some() {

@@ -123,7 +123,20 @@ pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Opt
     if records.iter().any(|record| record.line().is_some()) {
         return None;
     }
-    let speakers: BTreeSet<Option<String>> = records.iter().filter_map(speaker).collect();
+    owner_of_speakers(chat, records.iter().filter_map(speaker).collect(), groups)
+}
+
+/// Returns the owner from whose memory a Session of `chat` is recalled in which nobody has spoken but schedules, in `records`: like
+/// [`owner_of_session`], with the recipients of the occurrences as senders. Returns `None` if somebody has spoken.
+pub fn owner_of_occurrences(chat: &ChatKey, records: &[Record], groups: bool) -> Option<Owner> {
+    if records.iter().any(|record| record.line().is_some() || record.is_interaction()) {
+        return None;
+    }
+    let is_asked = |record: &&Record| record.role() == crate::message::Role::User && record.due().is_some();
+    owner_of_speakers(chat, records.iter().filter(is_asked).map(person_of).collect(), groups)
+}
+
+fn owner_of_speakers(chat: &ChatKey, speakers: BTreeSet<Option<String>>, groups: bool) -> Option<Owner> {
     let mut speakers = speakers.into_iter();
     match (speakers.next(), speakers.next()) {
         (None, _) => None,
