@@ -27,7 +27,7 @@ pub(crate) struct Schedules<'a> {
 }
 
 impl<'a> Schedules<'a> {
-    /// Returns the schedules for `turn`, whose newest message is of a sender in `time_zone`: that one is told.
+    /// Returns the schedules for `turn`, whose sender is in `time_zone`, and is told.
     pub(crate) fn new(history: &'a History, turn: &'a ClaimedTurn, time_zone: TimeZone) -> Self {
         Self { history, turn, time_zone, now: history.clock().now() }
     }
@@ -61,6 +61,9 @@ impl<'a> Schedules<'a> {
             Ok(read) => read,
             Err(problem) => return Ok(Err(problem)),
         };
+        if !self.turn.is_of_one_person() {
+            return Ok(Err("several people have asked, so it is not clear whom this is for".into()));
+        }
         let ClaimedTurn { lease, turn, newest, .. } = self.turn;
         let first = turn.covers.first().unwrap_or(&newest.key);
         let schedule = Schedule {
