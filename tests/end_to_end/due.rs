@@ -235,8 +235,12 @@ async fn a_visit_leaves_a_chat_at_the_place_of_its_last_occurrence() {
     let world = World::new().await;
     world.say(1, 0, "hello").await;
     let at = world.clock.now().plus(Duration::from_hours(1));
-    let due =
-        annals_core::schedule::due::Due { id: "news".to_owned().try_into().unwrap(), at, to: "1".into() };
+    let due = annals_core::schedule::due::Due {
+        id: "news".to_owned().try_into().unwrap(),
+        at,
+        to: "1".into(),
+        recurs: false,
+    };
     let mut occurrence = world.message(2, 3_600_000, "News?").asking(true);
     occurrence.metadata.set_due(&due);
     world.append(&occurrence).await;

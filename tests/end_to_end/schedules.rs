@@ -129,6 +129,22 @@ async fn a_prompt_is_asked_at_each_date_and_the_newest_alone_is_in_view() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn a_task_sets_a_reminder_and_no_other_pattern() {
+    let app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    created(&app, &json!({"prompt": "News?", "cron": "0 * * * *"})).await;
+    let [again, once] =
+        [json!({"task": "News?", "cron": "0 * * * *"}), json!({"text": "Tea", "at": "2025-11-23T09:00"})];
+    app.model().answer_tools(&[("schedule_create", again), ("schedule_create", once)]);
+    pass(&app, 1, 2).await;
+    let told = texts_of(&app.last_request(), "tool");
+    assert!(told[0].starts_with("{\"error\":\"this is an occurrence of a schedule"), "{told:?}");
+    assert!(told[1].contains("Tea"), "{told:?}");
+    assert_eq!(listed(&app).await.len(), 2);
+    app.finish().await;
+}
+
 /// An occurrence starts no session, but the person is known.
 #[tokio::test]
 async fn a_task_after_a_long_silence_knows_the_persons_memory_and_time_zone() {

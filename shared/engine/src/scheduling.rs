@@ -28,7 +28,7 @@ use tracing::Instrument;
 
 /// Time after a platform's refusal for which the occurrences of a cron pattern are skipped: each would be a reply that nobody gets,
 /// and mostly a request to the model. Less than a day, so that a daily one is tried each day.
-const BLOCKED_PAUSE: Duration = Duration::from_hours(12);
+pub const BLOCKED_PAUSE: Duration = Duration::from_hours(12);
 
 /// Number of schedules that one request of the index names.
 const PAGE: usize = 100;
@@ -195,7 +195,8 @@ impl Scheduling {
         let own = || Language::of_message(&message);
         let texts = self.language.or_else(own).unwrap_or(Language::En).texts();
         let (date, now) = (shown(due.due_at, *time_zone), late_at.map(|now| shown(now, *time_zone)));
-        let occurrence = Due { id: id.clone(), at: due.due_at, to: to.message_id.clone() };
+        let recurs = matches!(due.schedule.timing, Timing::Cron(_));
+        let occurrence = Due { id: id.clone(), at: due.due_at, to: to.message_id.clone(), recurs };
         let origin = Origin {
             chat: due.chat.clone(),
             channel: to.channel,

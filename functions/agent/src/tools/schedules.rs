@@ -1,5 +1,6 @@
 //! `schedule_create`, `schedule_list` and `schedule_cancel`: what the chat is to be told, or the model to be asked, at a time.
 
+use annals_core::record::message_at;
 use annals_core::schedule::{Action, MAX_BYTES, Schedule, ScheduleId, Timing, shown, when};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
@@ -64,7 +65,16 @@ impl<'a> Schedules<'a> {
         if !self.turn.is_of_one_person() {
             return Ok(Err("several people have asked, so it is not clear whom this is for".into()));
         }
-        let ClaimedTurn { lease, turn, newest, .. } = self.turn;
+        let ClaimedTurn { lease, turn, records, newest, .. } = self.turn;
+        // A task that sets itself again at each of its dates would fill the chat's list.
+        let is_occurrence = |base| {
+            message_at(records, base).is_some_and(|message| message.due().is_some_and(|due| due.recurs))
+        };
+        if matches!(timing, Timing::Cron(_)) && turn.covers.iter().all(is_occurrence) {
+            return Ok(Err(
+                "this is an occurrence of a schedule that goes on by itself; nothing was set".into()
+            ));
+        }
         let first = turn.covers.first().unwrap_or(&newest.key);
         let schedule = Schedule {
             id: ScheduleId::of(&format!("{}#{nth}", first.reply())),

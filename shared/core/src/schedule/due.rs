@@ -18,6 +18,9 @@ pub struct Due {
     /// Id of the person's message that it is sent to.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub to: String,
+    /// True if others follow, by a pattern.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recurs: bool,
 }
 
 impl Due {
