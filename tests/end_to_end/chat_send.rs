@@ -81,6 +81,23 @@ async fn in_a_group_the_asker_gets_a_text_in_their_direct_chat() {
     app.finish().await;
 }
 
+#[tokio::test]
+async fn the_model_learns_that_a_chat_refuses_messages() {
+    let builder = TestApp::builder().telegram().model().set("GROUP_ACTIVATION", "always");
+    let app = builder.refusals_are_fine().start().await;
+    app.handle(private(42, 1, "hello")).await;
+    app.telegram_api().block(42);
+    let refused = "that chat refuses messages from the bot, so nothing was sent";
+    // The first finds out.
+    for (id, result) in [(2, json!({"sent": true})), (3, json!(refused))] {
+        will_send(app.model(), "direct", "The code is 7.");
+        app.handle(group(-7, id, "Send me the code in private.").by(42)).await;
+        assert_eq!(told(&app, GROUP).await, result);
+    }
+    assert_eq!(sent_to(&app, 42), ["You said: hello"]);
+    app.finish().await;
+}
+
 /// Telegram gives a person's chat with the bot and those with businesses the same id.
 #[tokio::test]
 async fn nothing_private_is_sent_over_a_business_connection() {

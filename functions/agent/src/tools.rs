@@ -181,7 +181,7 @@ impl<'a> Toolbox<'a> {
         if call.name == SEND
             && let Some(ingress) = &agent.outgoing
         {
-            let sending = Sending { ingress, targets: &offered.targets, turn };
+            let sending = Sending { agent, ingress, targets: &offered.targets, turn };
             return sending.call(&call.id, nth, &call.input).await;
         }
         match (self.external(&call.name), self.session) {

@@ -10,16 +10,21 @@ use annals_core::sort_key::MessageId;
 use annals_engine::erasing::Person;
 use annals_engine::ingress::operating::Desk;
 use annals_engine::ingress::{Ingress, IngressError};
+use annals_engine::scheduling::BLOCKED_PAUSE;
 use annals_engine::settings::tools::CallApproval;
+use annals_store::history::turn::Blocked;
 use annals_store::people::People;
 use serde_json::{Value, json};
 
 use super::result::Output;
 use super::targets::Targets;
+use crate::agent::Agent;
+use crate::deliver::still_blocked;
 use crate::task::ClaimedTurn;
 
 /// Sends for one turn.
 pub(crate) struct Sending<'a> {
+    pub(super) agent: &'a Agent,
     pub(super) ingress: &'a Ingress,
     pub(super) targets: &'a Targets,
     pub(super) turn: &'a ClaimedTurn,
@@ -55,6 +60,13 @@ impl Sending<'_> {
         };
         if desk.takeover.is_some() {
             return Ok(Err("an operator answers in that chat at the moment, so nothing was sent".into()));
+        }
+        // A refusal lapses as for schedules, since not each platform says when it ends.
+        let now = self.agent.clock.now();
+        let is_recent = |blocked: &&Blocked| now.since(blocked.failure.at) < BLOCKED_PAUSE;
+        let blocked = desk.blocked.as_ref().filter(is_recent);
+        if blocked.is_some_and(|blocked| still_blocked(self.agent, blocked, desk.person())) {
+            return Ok(Err("that chat refuses messages from the bot, so nothing was sent".into()));
         }
         let number = nth.to_string();
         let own = if self.targets.approval(input) == CallApproval::NotNeeded { &number } else { id };

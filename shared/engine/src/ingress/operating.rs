@@ -11,7 +11,7 @@ use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_core::takeover::{Dispatch, Takeover};
 use annals_core::texts::Texts;
-use annals_store::history::turn::Head;
+use annals_store::history::turn::{Blocked, Head};
 use annals_store::history::{Appended, HistoryError, MAX_PAGE, Outcome, Position};
 use annals_store::queue::Turn;
 
@@ -24,6 +24,8 @@ pub struct Desk {
     pub chat: ChatKey,
     /// The operator who has taken it over.
     pub takeover: Option<Takeover>,
+    /// The last refusal of its platform to take messages.
+    pub blocked: Option<Blocked>,
     /// The newest message of a person, to whose window and by whose channel the operator writes.
     to: Record,
     newest: Timestamp,
@@ -71,7 +73,7 @@ impl Ingress {
                 && (is_open || record.channel.is_platform())
         };
         let to = records.into_iter().rev().find(is_said);
-        Ok(to.map(|to| Desk { chat, takeover: head.takeover, to, newest }))
+        Ok(to.map(|to| Desk { chat, takeover: head.takeover, blocked: head.blocked, to, newest }))
     }
 
     /// Returns the texts in the language of the person of `desk`.
