@@ -64,6 +64,17 @@ async fn carried_out(app: &TestApp, count: usize) {
     app.idle().await;
 }
 
+/// Lets `hours` pass, and waits until the chat's only schedule has gone on to its next date and its turn is done.
+async fn pass_silently(app: &TestApp, hours: u32) {
+    app.clock().advance(hours * 60 * MINUTE);
+    let now = app.clock().now().as_millis();
+    let gone_on = wait_until("the schedule has gone on", async || {
+        listed(app).await[0]["nextAt"].as_i64().unwrap() > now
+    });
+    passing(app.clock(), Duration::from_secs(1), gone_on).await;
+    app.idle_as_time_passes().await;
+}
+
 #[tokio::test]
 async fn a_text_is_sent_at_its_time_once() {
     let mut app = TestApp::start().await;
@@ -168,13 +179,7 @@ async fn a_chat_that_refuses_messages_is_tried_once_a_day() {
     created(&app, &json!({"prompt": "News?", "cron": "0 * * * *"})).await;
     app.telegram_api().block(42);
     let after = async |hours: u32| {
-        app.clock().advance(hours * 60 * MINUTE);
-        let now = app.clock().now().as_millis();
-        let gone_on = wait_until("the schedule has gone on", async || {
-            listed(&app).await[0]["nextAt"].as_i64().unwrap() > now
-        });
-        passing(app.clock(), Duration::from_secs(1), gone_on).await;
-        app.idle_as_time_passes().await;
+        pass_silently(&app, hours).await;
         app.model().count()
     };
     assert_eq!(after(1).await, 2, "the first finds out");
@@ -187,6 +192,27 @@ async fn a_chat_that_refuses_messages_is_tried_once_a_day() {
     app.ada_says(120_000, "I am back").await;
     assert_eq!((after(1).await, after(1).await), (5, 6));
     assert_answered_once(&app.records(CHAT).await);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_task_at_a_limit_is_noted_and_sends_nothing() {
+    // In the middle of an hour.
+    const MORNING: i64 = 8 * 3600 + 1800;
+    let app = TestApp::builder().telegram().model().set("LIMITS", "person=1 tokens/day").start().await;
+    app.clock().advance(Duration::from_secs(MORNING.unsigned_abs()));
+    app.handle_as_time_passes(private(42, 1, "hello").at(MORNING)).await;
+    created(&app, &json!({"prompt": "News?", "cron": "0 * * * *"})).await;
+    for _ in 0..2 {
+        pass_silently(&app, 1).await;
+    }
+    assert_eq!((app.sent_texts().len(), app.model().count()), (1, 1));
+    let history = app.history(CHAT).await;
+    let is_notice = |message: &&Value| message["metadata"]["notice"] == "limitReached";
+    assert_eq!(history.iter().filter(is_notice).count(), 2, "{history:#?}");
+    // A person is told.
+    app.handle_as_time_passes(private(42, 2, "And now?").at(MORNING + 2 * 3600)).await;
+    assert!(app.last_sent().text.starts_with("You have used up"), "{:?}", app.last_sent());
     app.finish().await;
 }
 

@@ -8,6 +8,7 @@ use annals_channel::rate_limit::RateLimit;
 use annals_core::approval;
 use annals_core::language::Language;
 use annals_core::message::{Role, UiMessage};
+use annals_core::metadata::Notice;
 use annals_core::record::{DeliveryFailure, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::trace::Step;
@@ -41,6 +42,11 @@ pub(crate) async fn deliver(
     }
     if let Some(blocked) = head.blocked.as_ref().filter(|blocked| still_blocked(agent, blocked, to)) {
         agent.history.note_delivery_failure(&reply.chat, &reply.key, &blocked.failure).await?;
+        return Ok((Reached::Unknown, None));
+    }
+    // Each date of a schedule would send it again. It is in the history.
+    if to.due().is_some_and(|due| due.recurs) && reply.message.metadata.notice() == Some(Notice::LimitReached)
+    {
         return Ok((Reached::Unknown, None));
     }
     let language = turn.language(agent.language);
