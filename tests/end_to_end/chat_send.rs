@@ -82,6 +82,17 @@ async fn in_a_group_the_asker_gets_a_text_in_their_direct_chat() {
 }
 
 #[tokio::test]
+async fn texts_of_one_answer_arrive_in_its_order() {
+    let app = started(&[]).await;
+    app.handle(private(42, 1, "hello")).await;
+    let texts = ["one", "two", "three", "four", "five", "six"];
+    app.model().answer_tools(&texts.map(|text| ("chat_send", json!({"to": "direct", "text": text}))));
+    app.handle_as_time_passes(group(-7, 2, "Count in private.").by(42)).await;
+    assert_eq!(sent_to(&app, 42)[1..], texts);
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn the_model_learns_that_a_chat_refuses_messages() {
     let builder = TestApp::builder().telegram().model().set("GROUP_ACTIVATION", "always");
     let app = builder.refusals_are_fine().start().await;

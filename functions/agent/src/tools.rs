@@ -31,6 +31,7 @@ use annals_core::trace::Step;
 use annals_engine::settings::tools::CallApproval;
 use annals_model::Tool;
 use annals_store::memory::Memory;
+use tokio::sync::Mutex;
 
 use self::memory::Notes;
 use self::offered::{OWN, Offered};
@@ -54,6 +55,8 @@ pub(crate) struct Toolbox<'a> {
     since: Option<Since>,
     notes: Option<Notes>,
     schedules: Schedules<'a>,
+    /// One text to another chat at a time, in the order of the calls.
+    sends: Mutex<()>,
     /// Ids of the messages in view.
     shown: Vec<String>,
     /// The tools whose results are in the messages in view.
@@ -84,10 +87,11 @@ impl<'a> Toolbox<'a> {
             Notes::new(Memory::beside(history), recalled.owner.clone(), source, agent.memory.needs_approval)
         });
         let schedules = Schedules::new(history, turn, offered.time_zone(agent.view.time_zone));
+        let sends = Mutex::default();
         let shown = messages.iter().map(|message| message.id.clone()).collect();
         let in_view = messages.iter().flat_map(|message| &message.parts).filter_map(called);
         let in_view = in_view.map(str::to_owned).collect();
-        Self { agent, turn, offered, session, since, notes, schedules, shown, in_view }
+        Self { agent, turn, offered, session, since, notes, schedules, sends, shown, in_view }
     }
 
     pub(crate) fn offered(&self) -> &'a [Tool] {
@@ -181,6 +185,7 @@ impl<'a> Toolbox<'a> {
         if call.name == SEND
             && let Some(ingress) = &agent.outgoing
         {
+            let _turn = self.sends.lock().await;
             let sending = Sending { agent, ingress, targets: &offered.targets, turn };
             return sending.call(&call.id, nth, &call.input).await;
         }
