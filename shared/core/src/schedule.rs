@@ -271,6 +271,16 @@ mod tests {
         );
     }
 
+    /// As the description of the agent's tool says.
+    #[test]
+    fn a_pattern_of_days_has_the_last_of_the_month_and_skips_what_a_month_lacks() {
+        let of = |pattern: &str| dates(pattern, "UTC", "2027-01-31T12:00:00Z", 3);
+        let [february, march, april, may] = ["02-28", "03-31", "04-30", "05-31"];
+        let wanted = |days: [&str; 3]| days.map(|day| format!("2027-{day}T09:00:00.000Z"));
+        assert_eq!(of("0 9 L * *"), wanted([february, march, april]));
+        assert_eq!(of("0 9 31 * *"), wanted([march, may, "07-31"]));
+    }
+
     #[test]
     fn a_date_comes_once() {
         let once = schedule(Timing::At(at("2026-11-26T12:00:00Z")), TimeZone::UTC);

@@ -173,7 +173,8 @@ pub(crate) fn tools() -> Vec<Tool> {
                 "task": {"type": "string", "description": "what you are to do then, in one self-contained sentence"},
                 "at": {"type": "string", "description": "date and time on the person's clock: 2026-11-25T09:00"},
                 "cron": {"type": "string", "description": "five fields on the person's clock, such as 0 9 * * 1-5; at most \
-                                                          every five minutes"},
+                                                          every five minutes. L as the day is the last of the month; a \
+                                                          day of 29 to 31 skips shorter months"},
             }),
             &[],
         ),
