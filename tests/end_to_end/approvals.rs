@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use annals_core::chat_key::ChatKey;
 use annals_core::record::Kind;
 use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
@@ -124,6 +125,30 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
     assert_eq!(reply["parts"][1]["approval"]["approved"], true);
     app.export(CHAT, "approved").await;
     app.finish().await;
+}
+
+/// In a process that does not know the server's tools yet.
+#[tokio::test]
+async fn an_approved_call_waits_for_its_server_for_three_attempts() {
+    for recovers in [true, false] {
+        let shop = McpServer::start().await;
+        let mut app = with_shop(&shop, &marked()).start().await;
+        asked_for(&app, &[refund("A1")]).await;
+        shop.edit(|stored| stored.is_down = true);
+        app.restart().await;
+        app.receive(private(42, 2, "/approve").command()).await;
+        let chat = ChatKey::telegram(42, None);
+        let failures = async || app.open_history().head(&chat).await.unwrap().failures;
+        wait_until("an attempt has failed", async || failures().await == 1).await;
+        shop.edit(|stored| stored.is_down = !recovers);
+        app.idle_as_time_passes().await;
+        let unreachable = "cannot be reached at the moment; nothing was carried out";
+        let (calls, result) = if recovers { (1, "refunded A1") } else { (0, unreachable) };
+        assert_eq!(shop.carried_out().len(), calls);
+        let told = texts_of(&app.last_request(), "tool").concat();
+        assert!(told.contains(result), "{told}");
+        app.finish().await;
+    }
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub enum TurnError {
     Memory(#[from] MemoryError),
     #[error("failed to deliver a stored reply; it is retried: {0}")]
     Delivery(DeliveryError),
+    #[error("failed to reach the server of an approved call, which is not made yet; it is retried")]
+    ServerUnreachable,
     #[error("another process has this chat until {until} (epoch milliseconds)")]
     Busy { until: Timestamp },
     #[error("the run took longer than its lease")]
@@ -38,9 +40,9 @@ pub enum TurnError {
 }
 
 impl TurnError {
-    /// Returns true if this attempt failed because of the model or the platform, so that it counts.
+    /// Returns true if this attempt failed because of the model, a tool's server or the platform, so that it counts.
     pub fn counts(&self) -> bool {
-        matches!(self, Self::Model(_) | Self::Compaction(_) | Self::Delivery(_))
+        matches!(self, Self::Model(_) | Self::Compaction(_) | Self::Delivery(_) | Self::ServerUnreachable)
     }
 
     /// Returns true if another run continues, so that nothing has failed.

@@ -268,6 +268,10 @@ async fn find_paused(agent: &Agent, lease: &Lease, turn: OpenTurn) -> Result<Opt
     if !add_covered(agent, chat, &turn, &mut records).await? {
         return Ok(None);
     }
+    if let Some(servers) = &agent.servers {
+        // An approved call is made once, so each attempt asks its server.
+        servers.ask_again();
+    }
     let mut offered = offer(agent, chat, &records_of_turn(&records, &turn.covers, at, &policy).0).await;
     offered.select(head, agent.view.window);
     let mut turn = ClaimedTurn::new(lease.clone(), turn, records)?;

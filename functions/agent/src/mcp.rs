@@ -4,7 +4,8 @@
 //! fresh (`FRESH`); a call opens a connection, which lasts for the turn, since a function is frozen between two, or until a
 //! call fails otherwise than by the tool's own result: the server may have lost the session. A server that does not answer
 //! offers its tools as they were last known, or none; the model is told, and for a while (`PAUSE`) no turn waits for that
-//! server. If a server says during a turn that its tools have changed, the next request offers what it lists then.
+//! server, except one that makes approved calls. If a server says during a turn that its tools have changed, the next request
+//! offers what it lists then.
 //!
 //! Names, descriptions and results of tools are passed on within bounds.
 //!
@@ -131,6 +132,16 @@ impl Servers {
             }
         }
         offer
+    }
+
+    /// Lets the next turn ask those servers for their lists that have failed lately.
+    pub(crate) fn ask_again(&self) {
+        for server in &self.all {
+            // If it is locked, another turn asks already.
+            if let Ok(mut listed) = server.listed.try_lock() {
+                listed.asked = listed.asked.filter(|(_, is_answered)| *is_answered);
+            }
+        }
     }
 
     /// Returns the tools of one server as far as they are known, and true if it answers.

@@ -18,7 +18,7 @@ use annals_core::approval::{self, UNKNOWN, Verdict};
 use annals_core::message::{ToolCall, UiMessage};
 use annals_core::record::Record;
 use annals_engine::live::Feed;
-use annals_model::exchange;
+use annals_model::{Done, exchange};
 
 use crate::agent::Agent;
 use crate::ask::{Asked, Scope, ask};
@@ -53,6 +53,13 @@ pub(crate) async fn resume(
     let is_its_own = turn.turn.resumes.as_ref().is_none_or(|resumes| form.revision() == resumes.shown);
     if is_its_own && approval::is_answered(&form.message, &verdicts) {
         let message = approval::answered(&form.message, &verdicts);
+        // Once the answers are stored, no later run makes the calls.
+        let is_unreachable = |done: Done| offered.may_be_unreachable(&done.call.name);
+        if !run.attempt.ends_asking()
+            && approval::allowed(&message).filter_map(exchange::done).any(is_unreachable)
+        {
+            return Err(TurnError::ServerUnreachable);
+        }
         form = turn.put_form(agent, reply, &form, message).await?;
         is_own = true;
     }

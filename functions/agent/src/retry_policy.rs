@@ -72,9 +72,9 @@ const MAX_BACKOFF: Duration = Duration::from_secs(8); // for a provider that ask
 
 /// Number of an attempt at one turn, from 1.
 ///
-/// Only failures of the model and of the platform count; the chat's head counts them. A turn that the queue delivers again
-/// because it was throttled, because another run had the chat, or because a process died is the same attempt. Failures of
-/// the store end nothing.
+/// Only failures of the model, the platform and the server of an approved call count; the chat's head counts them. A turn
+/// that the queue delivers again because it was throttled, because another run had the chat, or because a process died is
+/// the same attempt. Failures of the store end nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Attempt(pub u32);
 

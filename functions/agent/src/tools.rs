@@ -153,7 +153,12 @@ impl<'a> Toolbox<'a> {
     /// Returns the reason why a call cannot be carried out as it is.
     fn check(&self, call: &ToolCall) -> Result<(), String> {
         let Some(tool) = self.offered().iter().find(|tool| tool.name == call.name) else {
-            return Err(format!("there is no tool {:?}", call.name));
+            let name = &call.name;
+            return Err(if self.offered.may_be_unreachable(name) {
+                format!("the tool {name:?} cannot be reached at the moment; nothing was carried out")
+            } else {
+                format!("there is no tool {name:?}")
+            });
         };
         schema::problem(&tool.input_schema, &call.input).map_or(Ok(()), Err)
     }

@@ -132,6 +132,13 @@ impl Offered {
         (!notes.is_empty()).then(|| notes.join("\n\n"))
     }
 
+    /// Returns true if the tool `name` is not offered, and may be one of a server that cannot be reached.
+    pub(crate) fn may_be_unreachable(&self, name: &str) -> bool {
+        let is_of =
+            |server: &String| name.strip_prefix(server.as_str()).is_some_and(|rest| rest.starts_with('_'));
+        self.servers.unreachable.iter().any(is_of) && !self.names().any(|offered| offered == name)
+    }
+
     /// Returns the names of the selected tools.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.tools.iter().map(|tool| tool.name.as_str())
