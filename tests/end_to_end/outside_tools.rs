@@ -348,3 +348,15 @@ async fn a_server_that_is_down_is_left_out_and_comes_back() {
     assert_eq!(told[0], ("output-error".into(), json!(wanted)));
     app.finish().await;
 }
+
+#[tokio::test]
+async fn a_call_to_a_server_whose_token_has_expired_was_refused() {
+    let (shop, app) = start_with_shop(&json!({})).await;
+    app.ada_says(1, "Hello.").await;
+    shop.edit(|stored| stored.has_expired = true);
+    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
+    app.ada_says(2, "Where is A1?").await;
+    let refused = "the tool refused the call; nothing was carried out";
+    assert_eq!(results(&app, CHAT).await, [("output-error".to_owned(), json!(refused))]);
+    app.finish().await;
+}

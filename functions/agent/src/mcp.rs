@@ -31,13 +31,13 @@ use annals_store::history::History;
 use futures::future::join_all;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams};
-use rmcp::service::{RoleClient, RunningService, ServiceError};
+use rmcp::service::{ClientInitializeError, RoleClient, RunningService, ServiceError};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use secrecy::ExposeSecret;
 use tokio::sync::Mutex;
 
-use self::http::Http;
+use self::http::{Failure, Http};
 pub(crate) use self::listed::External;
 use self::listed::external;
 #[doc(hidden)]
@@ -57,6 +57,8 @@ const MAX_TOOLS: usize = 64;
 const MAX_REMEMBERED: usize = 1024;
 const MAX_NAME_BYTES: usize = 256;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Reasons why a server takes no connection until `TOOLS` has another key for it.
+const REFUSALS: [&str; 2] = ["refused: HTTP 401", "refused: HTTP 403"];
 
 /// The servers of `TOOLS`, with their lists, which all turns of a process share.
 pub struct Servers {
@@ -165,17 +167,25 @@ impl Servers {
         &self,
         at: usize,
         history: &History,
-        connection: impl Future<Output = Result<Arc<ServerConnection>, String>>,
+        connection: impl Future<Output = Result<Arc<ServerConnection>, &'static str>>,
     ) -> Option<Vec<External>> {
         let server = &self.all[at];
         let asked = tokio::select! {
             asked = async { self.read_list(at, server, &*connection.await?).await } => asked,
-            () = self.clock.sleep(LIST_TIMEOUT) => Err("no answer in time".to_owned()),
+            () = self.clock.sleep(LIST_TIMEOUT) => Err("no answer in time"),
         };
         match asked {
             Ok(mut tools) => {
                 keep_approvals(history, &server.config.name, &mut tools).await;
                 Some(tools)
+            }
+            Err(error) if REFUSALS.contains(&error) => {
+                tracing::error!(
+                    server = server.config.name,
+                    error,
+                    "a server of TOOLS refuses its headers; renew the key there"
+                );
+                None
             }
             Err(error) => {
                 tracing::warn!(
@@ -193,12 +203,12 @@ impl Servers {
         at: usize,
         server: &Server,
         connection: &ServerConnection,
-    ) -> Result<Vec<External>, String> {
+    ) -> Result<Vec<External>, &'static str> {
         let (mut tools, mut cursor) = (Vec::new(), None);
         for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
             let page = connection.service.list_tools(Some(params)).await;
-            let page = page.map_err(|error| kind_of(&error).to_owned())?;
+            let page = page.map_err(|error| kind_of(&error))?;
             let named = page.tools.iter().filter(|tool| tool.name.len() <= MAX_NAME_BYTES);
             tools.extend(named.filter_map(|tool| external(at, &server.config, tool)));
             cursor = page.next_cursor;
@@ -213,7 +223,7 @@ impl Servers {
         Ok(tools)
     }
 
-    async fn connect(&self, server: &Server) -> Result<ServerConnection, String> {
+    async fn connect(&self, server: &Server) -> Result<ServerConnection, &'static str> {
         let headers: HashMap<HeaderName, HeaderValue> = server
             .config
             .headers
@@ -233,7 +243,8 @@ impl Servers {
         let who = Implementation::new("annals", env!("CARGO_PKG_VERSION"));
         let client = ClientConfig::new(ClientCapabilities::default(), who);
         // The error quotes what the server says.
-        let service = rmcp::serve_client(client, transport).await.map_err(|_| "no connection".to_owned())?;
+        let service = rmcp::serve_client(client, transport).await;
+        let service = service.map_err(|error| refusal(&error).unwrap_or("no connection"))?;
         Ok(ServerConnection { service, has_changed })
     }
 }
@@ -293,6 +304,24 @@ async fn keep_approvals(history: &History, server: &str, tools: &mut [External])
     {
         // They need approval now; the next list is stored again.
         tracing::warn!(server, %error, "failed to store which tools are destructive");
+    }
+}
+
+/// Returns the one of [`REFUSALS`] that `error` is, if it is one.
+fn refusal(error: &ClientInitializeError) -> Option<&'static str> {
+    let ClientInitializeError::TransportError { error, .. } = error else { return None };
+    let [unauthorized, forbidden] = REFUSALS;
+    match error.error.downcast_ref::<Failure>()? {
+        StreamableHttpError::AuthRequired(_) => Some(unauthorized),
+        StreamableHttpError::InsufficientScope(_) => Some(forbidden),
+        // Without a `WWW-Authenticate`: the status, and the server's text.
+        StreamableHttpError::UnexpectedServerResponse(said) if said.starts_with("HTTP 401") => {
+            Some(unauthorized)
+        }
+        StreamableHttpError::UnexpectedServerResponse(said) if said.starts_with("HTTP 403") => {
+            Some(forbidden)
+        }
+        _ => None,
     }
 }
 

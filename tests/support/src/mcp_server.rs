@@ -56,6 +56,8 @@ pub struct Stored {
     refusals: Vec<String>,
     /// Answers everything with 503.
     pub is_down: bool,
+    /// Answers everything with 401, as after the end of its token.
+    pub has_expired: bool,
     more: Vec<Value>,
     /// The `annotations` of these tools, in place of the usual ones.
     pub hints: Vec<(String, Value)>,
@@ -171,6 +173,9 @@ fn tools() -> Vec<Value> {
 async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     if shared.state().is_down {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    if shared.state().has_expired {
+        return (StatusCode::UNAUTHORIZED, "the token has expired").into_response();
     }
     if let Some(other) = shared.state().moved_to.clone() {
         return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, other)]).into_response();

@@ -29,7 +29,7 @@ const WITH_TASKS: &str = "2025-11-25";
 /// Maximum bytes of a list of tools that is read for tasks, as of one that rmcp reads.
 const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
 
-type Failure = StreamableHttpError<reqwest::Error>;
+pub(super) type Failure = StreamableHttpError<reqwest::Error>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// The HTTP client of one connection.

@@ -11,7 +11,7 @@ use rmcp::service::ServiceError;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::{External, ServerConnection, ServerTools, Servers, kind_of, result};
+use super::{External, REFUSALS, ServerConnection, ServerTools, Servers, kind_of, result};
 use crate::tools::result::Output;
 
 /// The connections of one turn: its calls open them, and its end closes them, or a call that fails.
@@ -56,9 +56,13 @@ impl<'a> Session<'a> {
     }
 
     async fn carry_out(&self, tool: &External, input: &Value) -> Result<Output, Failure> {
-        let connection = self.connection(tool.server).await.map_err(|_| Failure {
-            kind: "no connection",
-            told: "the tool cannot be reached at the moment; nothing was carried out".into(),
+        let connection = self.connection(tool.server).await.map_err(|kind| Failure {
+            kind,
+            told: if REFUSALS.contains(&kind) {
+                "the tool refused the call; nothing was carried out".into()
+            } else {
+                "the tool cannot be reached at the moment; nothing was carried out".into()
+            },
         })?;
         let mut params = CallToolRequestParams::new(tool.name.clone());
         params.arguments = input.as_object().cloned();
@@ -78,7 +82,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn connection(&self, at: usize) -> Result<Arc<ServerConnection>, String> {
+    async fn connection(&self, at: usize) -> Result<Arc<ServerConnection>, &'static str> {
         let mut open = self.open[at].lock().await;
         if let Some(connection) = &*open {
             return Ok(connection.clone());
