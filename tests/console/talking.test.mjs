@@ -63,7 +63,8 @@ test('an empty console says what to do first, and a chat begins with what is sai
     gate.release();
     await answered(page, 'to: hello there, how are you');
     assert.equal(await bubbles(page).last().locator('strong').textContent(), 'how', 'a model speaks Markdown');
-    await page.getByRole('button', { name: 'Send' }).waitFor();
+    // The words come before the reply is stored.
+    await page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });
     assert.equal(await bubbles(page).count(), 2);
     const [said, reply] = await app.history(roomOf(page));
     assert.deepEqual([said.metadata.userId, reply.id], ['dev', `${said.id}/reply`]);
