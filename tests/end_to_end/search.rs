@@ -113,7 +113,7 @@ async fn a_search_is_for_those_who_may_read_the_chat_and_refuses_what_it_cannot_
     app.finish().await;
 }
 
-/// What has left the table is found in segments, and late messages, edits and recalls count as soon as they arrive.
+/// A search reads segments for all that has left the table; late messages, edits and recalls count as soon as they arrive.
 #[tokio::test]
 async fn the_whole_history_is_searched_at_any_age() {
     let world = World::new().await;

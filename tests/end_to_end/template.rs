@@ -353,7 +353,7 @@ fn each_role_is_a_functions() {
     assert_eq!(roles.collect::<BTreeSet<_>>(), of_functions.collect());
 }
 
-/// What a role may do is compared with its program beside each function.
+/// That test compares the role with the program.
 #[test]
 fn each_function_has_a_test_of_its_permissions() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../functions");

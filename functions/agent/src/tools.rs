@@ -73,7 +73,8 @@ pub(crate) struct Since {
 
 impl<'a> Toolbox<'a> {
     /// Returns the toolbox of `turn`, with the selected tools of `offered`, for a model that sees `messages`. External tools are
-    /// called over the connections of `session`; searches of the history and lists of schedules find only what came `since`.
+    /// called over the connections of `session`; searches of the history and lists of schedules find only what came `since`, or
+    /// all without it.
     pub(crate) fn new(
         agent: &'a Agent,
         turn: &'a ClaimedTurn,
@@ -86,7 +87,16 @@ impl<'a> Toolbox<'a> {
         let notes = offered.memory.as_ref().zip(turn.memory_source()).map(|(recalled, source)| {
             Notes::new(Memory::beside(history), recalled.owner.clone(), source, agent.memory.needs_approval)
         });
-        let schedules = Schedules::new(history, turn, offered.time_zone(agent.view.time_zone));
+        let schedules = Schedules {
+            history,
+            chat: &turn.lease.chat,
+            turn: &turn.turn,
+            records: &turn.records,
+            newest: &turn.newest,
+            is_of_one_person: turn.is_of_one_person(),
+            time_zone: offered.time_zone(agent.view.time_zone),
+            now: history.clock().now(),
+        };
         let sends = Mutex::default();
         let shown = messages.iter().map(|message| message.id.clone()).collect();
         let in_view = messages.iter().flat_map(|message| &message.parts).filter_map(called);

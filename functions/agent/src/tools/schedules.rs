@@ -1,16 +1,17 @@
 //! `schedule_create`, `schedule_list` and `schedule_cancel`: what the chat is to be told, or the model to be asked, at a time.
 
-use annals_core::record::message_at;
+use annals_core::chat_key::ChatKey;
+use annals_core::record::{Record, message_at};
 use annals_core::schedule::{Action, MAX_BYTES, Schedule, ScheduleId, Timing, shown, when};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{self, CreateError, recipient};
 use annals_model::Tool;
+use annals_store::history::turn::OpenTurn;
 use annals_store::history::{History, HistoryError, Reuse, StoredSchedule};
 use serde_json::{Value, json};
 
 use super::result::Output;
-use crate::task::ClaimedTurn;
 
 /// Name of the tool that creates.
 pub(crate) const CREATE: &str = "schedule_create";
@@ -20,19 +21,21 @@ pub(crate) const LIST: &str = "schedule_list";
 pub(crate) const CANCEL: &str = "schedule_cancel";
 
 /// The schedules of one line of a chat, in one turn.
-pub(crate) struct Schedules<'a> {
-    history: &'a History,
-    turn: &'a ClaimedTurn,
-    time_zone: TimeZone,
-    now: Timestamp,
+pub(super) struct Schedules<'a> {
+    pub(super) history: &'a History,
+    pub(super) chat: &'a ChatKey,
+    pub(super) turn: &'a OpenTurn,
+    /// Records of the chat, with the messages that the turn covers.
+    pub(super) records: &'a [Record],
+    /// The newest of these messages: its sender is told.
+    pub(super) newest: &'a Record,
+    pub(super) is_of_one_person: bool,
+    /// That of the sender.
+    pub(super) time_zone: TimeZone,
+    pub(super) now: Timestamp,
 }
 
-impl<'a> Schedules<'a> {
-    /// Returns the schedules for `turn`, whose sender is in `time_zone`, and is told.
-    pub(crate) fn new(history: &'a History, turn: &'a ClaimedTurn, time_zone: TimeZone) -> Self {
-        Self { history, turn, time_zone, now: history.clock().now() }
-    }
-
+impl Schedules<'_> {
     /// Carries out a call, the `nth` of its tool in the reply. A list has the schedules that were created after `since`, or for
     /// one of the messages `in_view`; all without `since`. Returns `None` if `name` is not one of these tools.
     pub(crate) async fn call(
@@ -62,10 +65,10 @@ impl<'a> Schedules<'a> {
             Ok(read) => read,
             Err(problem) => return Ok(Err(problem)),
         };
-        if !self.turn.is_of_one_person() {
+        if !self.is_of_one_person {
             return Ok(Err("several people have asked, so it is not clear whom this is for".into()));
         }
-        let ClaimedTurn { lease, turn, records, newest, .. } = self.turn;
+        let Self { history, chat, turn, records, newest, .. } = *self;
         // A task that sets itself again at each of its dates would fill the chat's list.
         let is_occurrence = |base| {
             message_at(records, base).is_some_and(|message| message.due().is_some_and(|due| due.recurs))
@@ -84,7 +87,7 @@ impl<'a> Schedules<'a> {
             created_at: self.now,
             to: recipient(newest),
         };
-        Ok(match scheduling::create(self.history, &lease.chat, schedule, Reuse::Never).await {
+        Ok(match scheduling::create(history, chat, schedule, Reuse::Never).await {
             Ok((stored, _)) => Ok(as_json(&stored)),
             Err(CreateError::History(error)) => return Err(error),
             // An attempt at this turn that was cut off has set another one.
@@ -125,8 +128,7 @@ impl<'a> Schedules<'a> {
     }
 
     async fn list(&self, since: Option<Timestamp>, in_view: &[String]) -> Result<Output, HistoryError> {
-        let ClaimedTurn { lease, newest, .. } = self.turn;
-        let mut schedules = self.history.schedules_on_line(&lease.chat, newest.line()).await?;
+        let mut schedules = self.history.schedules_on_line(self.chat, self.newest.line()).await?;
         if let Some(since) = since {
             schedules.retain(|StoredSchedule { schedule, .. }| {
                 // The time of a message may be ahead of the clock by which the model's schedules are created.
@@ -138,9 +140,8 @@ impl<'a> Schedules<'a> {
 
     async fn cancel(&self, input: &Value) -> Result<Output, HistoryError> {
         let id = input.get("id").and_then(Value::as_str).unwrap_or_default();
-        let ClaimedTurn { lease, newest, .. } = self.turn;
         let was_there = match ScheduleId::try_from(id.to_owned()) {
-            Ok(parsed) => self.history.cancel_on_line(&lease.chat, newest.line(), &parsed).await?,
+            Ok(parsed) => self.history.cancel_on_line(self.chat, self.newest.line(), &parsed).await?,
             Err(_) => false,
         };
         let cancelled = was_there.then(|| json!({"cancelled": id}));

@@ -35,14 +35,19 @@ async fn heartbeats_go_on_while_the_host_is_busy() {
     world.assert_well_behaved();
 }
 
-#[tokio::test]
-async fn a_relay_whose_host_has_failed_for_minutes_says_so_at_its_end() {
-    let world = World::new().await;
-    let relay = world.started().await;
+/// Lets the host fail at a first message until the connection is dropped.
+async fn stall(world: &World) {
     world.sink.fail(usize::MAX);
     world.say(CHANNEL, "first");
     until("it is received", async || !world.sink.received().is_empty()).await;
     until("the connection is dropped", async || world.gateway.connections() == 0).await;
+}
+
+#[tokio::test]
+async fn a_relay_whose_host_has_failed_for_minutes_says_so_at_its_end() {
+    let world = World::new().await;
+    let relay = world.started().await;
+    stall(&world).await;
     assert!(!relay.shut_down().await);
 }
 
@@ -50,10 +55,7 @@ async fn a_relay_whose_host_has_failed_for_minutes_says_so_at_its_end() {
 async fn a_host_that_fails_for_minutes_ends_the_connection_but_not_the_session() {
     let world = World::new().await;
     let relay = world.started().await;
-    world.sink.fail(usize::MAX);
-    world.say(CHANNEL, "first");
-    until("it is received", async || !world.sink.received().is_empty()).await;
-    until("the connection is dropped", async || world.gateway.connections() == 0).await;
+    stall(&world).await;
     world.say(CHANNEL, "second");
     world.sink.fail(0);
     world.until_stored(CHANNEL, &["first", "second"]).await;
