@@ -167,7 +167,10 @@ async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
     assert_eq!(app.last_sent().text, "Denied: shop_refund.");
     let open = "1/reply approval-requested approval-requested";
     assert_eq!(forms(&app, CHAT).await, [open], "nothing is settled before both are answered");
-    app.handle(private(42, 4, "/approve 1").command()).await;
+    app.handle(private(42, 4, "/deny 1000 is too much").command()).await;
+    let which = app.last_sent().text;
+    assert!(which.starts_with("Which one?") && which.ends_with("\n#1 shop_refund"), "no such code: {which}");
+    app.handle(private(42, 5, "/approve 1").command()).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     let last = app.history(CHAT).await.into_iter().rfind(|form| form["metadata"]["messageId"] == "1/reply");
     let parts = last.unwrap()["parts"].clone();

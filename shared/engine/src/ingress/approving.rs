@@ -448,10 +448,9 @@ fn chosen<'a>(
         let all =
             asking.iter().flat_map(|asking| asking.requests.iter().map(move |request| (asking, request)));
         let found: Vec<_> = all.filter(|(_, request)| request.id.starts_with(code.as_str())).collect();
-        return match found[..] {
-            [(asking, request)] => Ok(vec![(asking, request.id.clone())]),
-            _ => Err(texts.nothing_to_approve().into()),
-        };
+        if let [(asking, request)] = found[..] {
+            return Ok(vec![(asking, request.id.clone())]);
+        }
     }
     let asking = match meant {
         [] => return Err(texts.nothing_to_approve().into()),
@@ -475,7 +474,8 @@ fn chosen<'a>(
         Which::Number(number) => {
             asking.requests.iter().filter(|request| request.number == *number as usize).collect()
         }
-        Which::Only | Which::Code(_) if open.len() == 1 => open,
+        Which::Only if open.len() == 1 => open,
+        // The first word of a reason may look like a code.
         Which::Only | Which::Code(_) => Vec::new(),
     };
     if chosen.is_empty() {
