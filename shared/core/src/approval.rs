@@ -78,10 +78,7 @@ pub struct Verdict {
 impl Verdict {
     /// Reads the answer in `record`, if it is one.
     pub fn of(record: &Record) -> Option<Self> {
-        if record.kind() != Kind::Notice || !record.key.belongs_to_reply() {
-            return None;
-        }
-        record.message.metadata.approval()
+        record.message.metadata.approval().filter(|_| is_answer(record))
     }
 }
 
@@ -95,11 +92,13 @@ pub struct Assent {
 impl Assent {
     /// Reads the assent in `record`, if it is one.
     pub fn of(record: &Record) -> Option<Self> {
-        if record.kind() != Kind::Notice || !record.key.belongs_to_reply() {
-            return None;
-        }
-        record.message.metadata.assent()
+        record.message.metadata.assent().filter(|_| is_answer(record))
     }
+}
+
+/// Returns true if `record` has the place of an answer to a request: anywhere else its fields mean nothing.
+fn is_answer(record: &Record) -> bool {
+    record.kind() == Kind::Notice && record.key.belongs_to_reply()
 }
 
 /// Returns the id of the request for the call `call_id` of the reply at `reply`.
