@@ -318,6 +318,16 @@ impl Metadata {
         }
     }
 
+    /// Notes the program from whose export the message was read, such as `telegram`.
+    pub fn set_imported(&mut self, program: &str) {
+        self.set("imported", program);
+    }
+
+    /// Notes the agent whose profile made a reply.
+    pub fn set_agent(&mut self, agent: &str) {
+        self.set("agent", agent);
+    }
+
     pub(crate) fn remove_cause(&mut self) {
         self.0.remove("cause");
     }
@@ -371,11 +381,6 @@ impl Metadata {
     /// Returns the kind of a listed message.
     pub fn kind(&self) -> Option<Kind> {
         self.text("kind")?.parse().ok()
-    }
-
-    /// Marks it as a message of this kind.
-    pub fn set_kind(&mut self, kind: Kind) {
-        self.set("kind", kind.as_str());
     }
 
     /// Returns the time of a listed message.

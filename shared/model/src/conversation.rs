@@ -339,7 +339,7 @@ mod tests {
     use super::super::question::{Done, ImageAt};
     use super::*;
     use annals_core::message::UiMessage;
-    use annals_core::record::Kind;
+    use annals_core::testing::set;
 
     fn said(role: Role, text: &str) -> UiMessage {
         UiMessage::text("1", role, text)
@@ -347,7 +347,7 @@ mod tests {
 
     fn summary(text: &str) -> UiMessage {
         let mut message = said(Role::Assistant, text);
-        message.metadata.set_kind(Kind::Summary);
+        set(&mut message.metadata, "kind", "summary");
         message
     }
 

@@ -16,12 +16,11 @@ pub(super) const EXPORTED_SENT_AT: &str = "exportedSentAt";
 macro_rules! own {
     (
         texts { $($(#[$text_doc:meta])* $text:literal => $get_text:ident $(, $set_text:ident)?;)+ }
-        marks { $($(#[$mark_doc:meta])* $mark:literal => $set_mark:ident;)+ }
         values { $($(#[$value_doc:meta])* $value:literal => $get_value:ident, $set_value:ident: $type:ty;)+ }
         of_callers { $($(#[$any_doc:meta])* $any:literal => $get_any:ident, $set_any:ident;)+ }
         others { $($other:expr,)+ }
     ) => {
-        pub(super) const NAMES: &[&str] = &[$($text,)+ $($mark,)+ $($value,)+ $($any,)+ $($other,)+];
+        pub(super) const NAMES: &[&str] = &[$($text,)+ $($value,)+ $($any,)+ $($other,)+];
 
         impl Metadata {
             $(
@@ -35,12 +34,6 @@ macro_rules! own {
                         self.set($text, text);
                     }
                 )?
-            )+
-            $(
-                $(#[$mark_doc])*
-                pub fn $set_mark(&mut self, text: &str) {
-                    self.set($mark, text);
-                }
             )+
             $(
                 $(#[$value_doc])*
@@ -86,12 +79,6 @@ own! {
         /// Returns the cause of a failed turn, for administrators: a status and names of settings, nothing else.
         "cause" => cause, set_cause;
     }
-    marks {
-        /// Notes the program from whose export the message was read, such as `telegram`.
-        "imported" => set_imported;
-        /// Notes the agent whose profile made a reply.
-        "agent" => set_agent;
-    }
     values {
         /// Returns the chat and the agent that sent this message here from elsewhere.
         "sentFrom" => sent_from, set_sent_from: SentFrom;
@@ -109,7 +96,8 @@ own! {
         "usage" => usage, set_usage;
     }
     others {
-        "chatType", "context", EXPORTED_SENT_AT, "forward", "joined", "links", "notice", "recalled", "replacesFrom",
-        "replyTo", "senderIsBot", "senderUsername", "signature", "stopped", "takeover", "telegram", "timeZone", "viaBot",
+        "agent", "chatType", "context", EXPORTED_SENT_AT, "forward", "imported", "joined", "links", "notice",
+        "recalled", "replacesFrom", "replyTo", "senderIsBot", "senderUsername", "signature", "stopped", "takeover",
+        "telegram", "timeZone", "viaBot",
     }
 }
