@@ -14,6 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::metadata::Metadata;
 use crate::names::string_enum;
+use crate::visible::without_middle;
 
 /// Maximum depth of objects and lists in a part or in a field of the metadata, including itself: far more than any real
 /// data needs, and far less than the limit of JSON parsers (`serde_json` 127) for the document around it.
@@ -126,11 +127,8 @@ fn shortened(text: &str, share: f64) -> String {
         reason = "a share of a length is a length"
     )]
     let kept = ((length as f64 * share * 0.9) as usize).saturating_sub(MARK_CHARS);
-    let (head, tail) = (kept - kept / 3, kept / 3);
-    let head: String = text.chars().take(head).collect();
-    let tail: String = text.chars().skip(length - tail).collect();
-    let left_out = length - kept;
-    format!("{head}\n[… {left_out} characters are left out here …]\n{tail}")
+    let mark = |left_out: usize| format!("\n[… {left_out} characters are left out here …]\n");
+    without_middle(text, kept - kept / 3, kept / 3, mark)
 }
 
 /// One part of a message: a JSON object with a string `type`, kept as it was received.

@@ -1,4 +1,5 @@
-//! Makes text safe for people who decide by it, so that nothing in it is hidden: [`escaped`], [`shown_input`].
+//! Makes text safe for people who decide by it, so that nothing in it is hidden: [`escaped`], [`shown_input`]. Shortens texts:
+//! [`without_middle`].
 //!
 //! A character that changes the direction of a line, joins letters invisibly or has no width can make a text look like
 //! another one. So it is written as its escape, such as `\u202e`, in every approval request.
@@ -74,13 +75,21 @@ fn shortened(value: &Value, left_out: impl Fn(usize) -> String + Copy) -> Value 
 }
 
 fn shortened_text(text: &str, left_out: impl Fn(usize) -> String) -> String {
-    let count = text.chars().count();
-    if count <= MAX_VALUE_CHARS {
+    if text.chars().count() <= MAX_VALUE_CHARS {
         return text.to_owned();
     }
-    let head: String = text.chars().take(HEAD_CHARS).collect();
-    let tail: String = text.chars().skip(count - TAIL_CHARS).collect();
-    format!("{head} … {} … {tail}", left_out(count - HEAD_CHARS - TAIL_CHARS))
+    without_middle(text, HEAD_CHARS, TAIL_CHARS, |count| format!(" … {} … ", left_out(count)))
+}
+
+/// Returns `text` with a `mark` in place of all but its first `head` and last `tail` characters; the mark is given their number.
+pub fn without_middle(text: &str, head: usize, tail: usize, mark: impl FnOnce(usize) -> String) -> String {
+    let left_out = text.chars().count().saturating_sub(head + tail);
+    if left_out == 0 {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(head).collect();
+    let end: String = text.chars().skip(head + left_out).collect();
+    format!("{start}{}{end}", mark(left_out))
 }
 
 /// Returns whether `c` is a control or format character, a line or paragraph separator, a variation selector or a filler

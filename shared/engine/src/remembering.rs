@@ -20,6 +20,7 @@ use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_marks::LocalTime;
 use annals_core::time_zone::TimeZone;
+use annals_core::visible::without_middle;
 use annals_model::{Answer, Finish, Model, ModelError};
 use annals_store::history::turn::Lease;
 use annals_store::history::{History, HistoryError};
@@ -279,13 +280,7 @@ pub async fn recalled(
 
 /// Returns the beginning and the end of `text`, in which a question is; all of a short one.
 fn ends_of(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= 2 * ASKED_CHARS {
-        return text.to_owned();
-    }
-    let begins: String = text.chars().take(ASKED_CHARS).collect();
-    let ends: String = text.chars().skip(count - ASKED_CHARS).collect();
-    format!("{begins}\n{ends}")
+    without_middle(text, ASKED_CHARS, ASKED_CHARS, |_| "\n".into())
 }
 
 /// Returns the time zone that the client names with `newest`, the newest message of a Session of `owner`. That of a person

@@ -11,6 +11,7 @@ use crate::refusal::is_refusal;
 use crate::sort_key::Timestamp;
 use crate::time_marks::{LocalTime, marked_lines};
 use crate::tokens;
+use crate::visible::without_middle;
 
 /// Maximum number of characters of one text in a request for a summary. The middle of a longer text is left out.
 pub const MAX_QUOTED: usize = 12_000;
@@ -171,13 +172,11 @@ fn readable(message: &UiMessage, quoted: usize) -> String {
 
 /// Leaves out the middle of `text` if it has more than `max` characters.
 fn middle_out(text: &str, max: usize) -> String {
-    let length = text.chars().count();
-    if length <= max {
+    if text.chars().count() <= max {
         return text.to_owned();
     }
-    let head: String = text.chars().take(max / 2).collect();
-    let tail: String = text.chars().skip(length - max / 2).collect();
-    format!("{head} [… {} characters left out …] {tail}", length - max / 2 * 2)
+    let mark = |left_out: usize| format!(" [… {left_out} characters left out …] ");
+    without_middle(text, max / 2, max / 2, mark)
 }
 
 /// Returns the first `max` characters of `text`.
