@@ -8,7 +8,6 @@ use std::io::{Write, stdout};
 use annals_agent::is_stopped_unanswered;
 use annals_core::approval::requests;
 use annals_core::message::UiMessage;
-use annals_core::texts::TerminalText;
 use annals_http::random_id;
 
 use super::event::Event;
@@ -38,14 +37,14 @@ pub(super) async fn say(mut session: Session, message: &str, style: Style) -> an
 async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) -> anyhow::Result<bool> {
     let mut screen = Screen::new(stdout(), style);
     let mut events = session.room.say(id, message, None).await?;
-    screen.wait(TerminalText::Waiting);
+    screen.wait(style.texts.waiting());
     loop {
         let event = tokio::select! {
             event = events.next() => event?,
             why = session.failed() => {
                 screen.rest()?;
-                eprintln!("annals: {}; {}", printable(&why), style.says(TerminalText::OnceMore));
-                screen.wait(TerminalText::Waiting);
+                eprintln!("annals: {}; {}", printable(&why), style.texts.once_more());
+                screen.wait(style.texts.waiting());
                 continue;
             }
         };
@@ -84,7 +83,7 @@ async fn say_once(session: &mut Session, id: &str, message: &str, style: Style) 
                 writeln!(stdout(), "{}", text.trim_end_matches('\n'))?;
                 print_requests(&message, style);
                 if message.metadata.stopped_by().is_some() {
-                    eprintln!("annals: {}", style.says(TerminalText::Stopped));
+                    eprintln!("annals: {}", style.texts.answer_stopped());
                     return Ok(false);
                 }
                 return Ok(true);

@@ -7,7 +7,6 @@ use annals_core::approval::{RESPONDED, Request, requests};
 use annals_core::command::Command;
 use annals_core::message::{PartView, Role, UiMessage};
 use annals_core::record::Kind;
-use annals_core::texts::TerminalText;
 use annals_core::visible::shown_input;
 use annals_http::random_id;
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ pub(super) async fn talk(
     // From here on, Ctrl-C does not end the process, which would leave the terminal without its echo.
     let ctrl_c = CtrlC::listen()?;
     let mut talk = Talk { session, screen: Screen::new(stdout(), style), style, prompt, ctrl_c };
-    talk.screen.note(&format!("{by}{}{}", style.texts.full_stop(), style.says(TerminalText::Welcome)))?;
+    talk.screen.note(&format!("{by}{}{}", style.texts.full_stop(), style.texts.terminal_welcome()))?;
     let ended = talk.go().await;
     talk.session.end().await;
     ended.map(|()| true)
@@ -109,7 +108,7 @@ impl Talk {
             for (usage, meaning) in texts.terminal_commands() {
                 self.screen.note(&format!("{usage}{}{meaning}", texts.colon()))?;
             }
-            self.screen.note(self.style.says(TerminalText::HowToType))?;
+            self.screen.note(self.style.texts.how_to_type())?;
         }
         while let Some(Some(reply)) = said {
             let open: Vec<Request> = requests(&reply).into_iter().filter(|request| request.is_open).collect();
@@ -132,8 +131,8 @@ impl Talk {
         loop {
             attempts += 1;
             self.screen.wait(match Command::parse(line, None) {
-                Some(Command::Compact) => TerminalText::SummingUp,
-                _ => TerminalText::Waiting,
+                Some(Command::Compact) => self.style.texts.summing_up(),
+                _ => self.style.texts.waiting(),
             });
             let said = match self.session.room.say(&id, line, answered).await {
                 Ok(events) => self.follow(events).await,
@@ -147,12 +146,12 @@ impl Talk {
                     return Ok(None);
                 }
                 Err(error) if attempts == ATTEMPTS => {
-                    let later = self.style.says(TerminalText::AnsweredLater);
+                    let later = self.style.texts.answered_later();
                     self.screen.note(&format!("{error:#}{}{later}", self.style.texts.full_stop()))?;
                     return Ok(None);
                 }
                 Err(_) => {
-                    self.screen.remark(TerminalText::Reconnecting)?;
+                    self.screen.remark(self.style.texts.reconnecting())?;
                     self.session.reopen().await?;
                 }
             }
@@ -163,7 +162,7 @@ impl Talk {
     async fn follow_earlier(&mut self) -> anyhow::Result<()> {
         if let Some(events) = self.session.room.pending().await? {
             let _echo_off = EchoOff::begin(self.style.can_move);
-            self.screen.wait(TerminalText::EarlierMessages);
+            self.screen.wait(self.style.texts.earlier_messages());
             self.follow(events).await?;
         }
         Ok(())
@@ -192,13 +191,13 @@ impl Talk {
                     None => break None,
                 },
                 why = self.session.failed() => {
-                    self.screen.note(&format!("· {why}; {}", self.style.says(TerminalText::OnceMore)))?;
-                    self.screen.wait(TerminalText::Waiting);
+                    self.screen.note(&format!("· {why}; {}", self.style.texts.once_more()))?;
+                    self.screen.wait(self.style.texts.waiting());
                 }
                 () = self.ctrl_c.pressed() => {
                     self.screen.rest()?;
                     if is_stopped {
-                        self.screen.remark(TerminalText::NotWaiting)?;
+                        self.screen.remark(self.style.texts.not_waiting())?;
                         return Ok(None);
                     }
                     is_stopped = true;
@@ -223,16 +222,16 @@ impl Talk {
             let question = texts.may_i_call(&printable(&request.tool)).replace('`', "");
             self.screen.line(&self.style.bold(&question))?;
             self.screen.note(&input)?;
-            let question = self.style.says(TerminalText::HowToDecide).to_owned();
+            let question = texts.how_to_decide().to_owned();
             // Input from before the question does not answer it.
             if EchoOff::begin(false).has_typed() {
-                self.screen.remark(TerminalText::TypedAhead)?;
+                self.screen.remark(self.style.texts.typed_ahead())?;
                 return Ok(None);
             }
             let answer = match self.read(Some(question)).await? {
                 Typed::Line(line) if !line.is_empty() => line.trim_start().to_owned(),
                 _ => {
-                    self.screen.remark(TerminalText::Undecided)?;
+                    self.screen.remark(self.style.texts.undecided())?;
                     return Ok(None);
                 }
             };
@@ -285,7 +284,7 @@ fn earlier(message: &UiMessage, style: Style) -> String {
     };
     let lines: String = message.parts.iter().filter_map(|part| line(part.view())).collect();
     match message.metadata.kind() {
-        Some(Kind::Summary) => dim(format!("· {}\n", style.says(TerminalText::SummedUp))) + &lines,
+        Some(Kind::Summary) => dim(format!("· {}\n", style.texts.summed_up())) + &lines,
         _ => lines,
     }
 }

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use annals_agent::is_stopped_unanswered;
 use annals_core::message::{Part, PartView, UiMessage};
 use annals_core::record::Kind;
-use annals_core::texts::{TerminalText, Texts};
+use annals_core::texts::Texts;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
@@ -34,11 +34,6 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// Returns the text for this place.
-    pub(super) fn says(self, text: TerminalText) -> &'static str {
-        self.texts.terminal(text)
-    }
-
     pub(super) fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
@@ -97,12 +92,12 @@ impl<W: Write> Screen<W> {
     }
 
     /// Shows a spinner until the next output.
-    pub(super) fn wait(&mut self, what: TerminalText) {
+    pub(super) fn wait(&mut self, what: &'static str) {
         if !self.style.can_move {
             return;
         }
         self.stop_waiting();
-        let spinner = ProgressBar::new_spinner().with_message(self.style.says(what));
+        let spinner = ProgressBar::new_spinner().with_message(what);
         if let Ok(style) = ProgressStyle::with_template("{spinner} {msg:.dim} {elapsed:.dim}") {
             spinner.set_style(style);
         }
@@ -128,9 +123,9 @@ impl<W: Write> Screen<W> {
         self.line(&text)
     }
 
-    /// Shows the text for this place, as a dimmed line of its own.
-    pub(super) fn remark(&mut self, text: TerminalText) -> io::Result<()> {
-        self.note(&format!("· {}", self.style.says(text)))
+    /// Shows a remark of the terminal, as a dimmed line of its own.
+    pub(super) fn remark(&mut self, text: &str) -> io::Result<()> {
+        self.note(&format!("· {text}"))
     }
 
     /// Shows a line of its own.
@@ -149,8 +144,8 @@ impl<W: Write> Screen<W> {
             Event::Text { delta } => self.text(delta),
             Event::Reasoning if !self.thinks => {
                 self.thinks = true;
-                self.remark(TerminalText::Thinking)?;
-                self.wait(TerminalText::Thinking);
+                self.remark(self.style.texts.thinking())?;
+                self.wait(self.style.texts.thinking());
                 Ok(())
             }
             Event::Reasoning | Event::Still => Ok(()),
@@ -196,7 +191,7 @@ impl<W: Write> Screen<W> {
     fn open_text(&mut self, text: &str) -> io::Result<()> {
         self.rest()?;
         if std::mem::take(&mut self.is_void) {
-            self.remark(TerminalText::BrokeOff)?;
+            self.remark(self.style.texts.broke_off())?;
         }
         self.texts.push(String::new());
         self.append(text)
@@ -298,7 +293,7 @@ impl<W: Write> Screen<W> {
     fn done(&mut self, message: &UiMessage) -> io::Result<()> {
         if is_stopped_unanswered(message) {
             self.forget();
-            return self.remark(TerminalText::Stopped);
+            return self.remark(self.style.texts.answer_stopped());
         }
         if message.metadata.kind() == Some(Kind::Notice) {
             let text = message.plain_text();
@@ -317,7 +312,7 @@ impl<W: Write> Screen<W> {
         }
         self.parts(&message.parts)?;
         if message.metadata.stopped_by().is_some() {
-            return self.remark(TerminalText::Stopped);
+            return self.remark(self.style.texts.answer_stopped());
         }
         self.cause(message)?;
         self.rest()

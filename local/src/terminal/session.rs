@@ -5,7 +5,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
-use annals_core::texts::{TerminalText, Texts};
+use annals_core::texts::Texts;
 use annals_io::clock::Clock;
 use annals_io::tls;
 use anyhow::bail;
@@ -70,7 +70,7 @@ impl Session {
         // Only the settings of a running program tell its model.
         let by = match here.own {
             Some(_) => format!("{model},"),
-            None => texts.terminal(TerminalText::OtherProgram).to_owned(),
+            None => texts.other_program().to_owned(),
         };
         format!("{by} {}", here.config.data_dir.display())
     }

@@ -34,7 +34,6 @@ use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota};
 use crate::media::Unseen;
 use crate::memory::EntryKind;
-use crate::names::listed;
 use crate::record::Channel;
 use crate::time_zone::TimeZone;
 
@@ -196,8 +195,34 @@ pub trait Texts: Debug + Sync {
     fn not_linked(&self) -> &'static str;
     fn linked_by_operator(&self) -> &'static str;
 
-    /// Returns what `annals chat` says at this place.
-    fn terminal(&self, text: TerminalText) -> &'static str;
+    // The texts of `annals chat`.
+    /// Says at the start how to get help and to leave.
+    fn terminal_welcome(&self) -> &'static str;
+    /// Stands for the model's name if another program answers.
+    fn other_program(&self) -> &'static str;
+    fn earlier_messages(&self) -> &'static str;
+    fn waiting(&self) -> &'static str;
+    fn summing_up(&self) -> &'static str;
+    fn thinking(&self) -> &'static str;
+    /// Comes before a summary.
+    fn summed_up(&self) -> &'static str;
+    /// Comes after a reply that was stopped.
+    fn answer_stopped(&self) -> &'static str;
+    /// Separates an answer that broke off from the next one.
+    fn broke_off(&self) -> &'static str;
+    /// Follows the reason of a failure, before the next try.
+    fn once_more(&self) -> &'static str;
+    fn reconnecting(&self) -> &'static str;
+    /// Follows the reason why a reply is not waited for.
+    fn answered_later(&self) -> &'static str;
+    fn not_waiting(&self) -> &'static str;
+    /// Follows the list of commands.
+    fn how_to_type(&self) -> &'static str;
+    /// Names the ways to decide about a call; the answer follows in the same line.
+    fn how_to_decide(&self) -> &'static str;
+    /// Says why a call is not asked about: something was typed before.
+    fn typed_ahead(&self) -> &'static str;
+    fn undecided(&self) -> &'static str;
     /// Returns the syntax and the description of the commands of `annals chat` itself: of `/history` and `/quit`.
     fn terminal_commands(&self) -> [(&'static str, &'static str); 2];
     /// Says that there is no such command; `near` are those that may be meant.
@@ -208,40 +233,6 @@ pub trait Texts: Debug + Sync {
     fn call_waits(&self, tool: &str, id: &str) -> String;
     fn file_of_reply(&self, name: Option<&str>, media_type: &str, url: &str) -> String;
     fn in_room(&self, room: &str, person: &str) -> String;
-}
-
-listed! {
-    /// A place at which `annals chat` says something of its own.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum TerminalText {
-        /// At the start: how to get help and to leave.
-        Welcome,
-        /// In place of the model's name, if another program answers.
-        OtherProgram,
-        EarlierMessages,
-        Waiting,
-        SummingUp,
-        Thinking,
-        /// Before a summary.
-        SummedUp,
-        /// After a reply that was stopped.
-        Stopped,
-        /// Between an answer that broke off and the next one.
-        BrokeOff,
-        /// After the reason of a failure, before the next try.
-        OnceMore,
-        Reconnecting,
-        /// After the reason why a reply is not waited for.
-        AnsweredLater,
-        NotWaiting,
-        /// After the list of commands: how to type.
-        HowToType,
-        /// The ways to decide about a call; the answer follows in the same line.
-        HowToDecide,
-        /// When a call is not asked about, since something was typed before.
-        TypedAhead,
-        Undecided,
-    }
 }
 
 /// An option of a command of Discord: [`en`] shows what each is.

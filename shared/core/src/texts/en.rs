@@ -1,8 +1,8 @@
 //! English.
 
 use super::{
-    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, TerminalText, Texts, Whose,
-    number, thousands,
+    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, Texts, Whose, number,
+    thousands,
 };
 use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota, Scope};
@@ -135,6 +135,23 @@ impl Texts for En {
         linked_by_operator() =>
             "Whoever runs this bot has linked this channel, and only they can separate it.";
 
+        terminal_welcome() => "/help lists the commands, Ctrl-D leaves.";
+        other_program() => "Through the program that serves";
+        earlier_messages() => "answering earlier messages";
+        waiting() => "waiting";
+        summing_up() => "summing up";
+        thinking() => "thinking";
+        summed_up() => "summed up:";
+        answer_stopped() => "stopped";
+        broke_off() => "that broke off; once more";
+        once_more() => "once more";
+        reconnecting() => "the program has ended; connecting again";
+        answered_later() => "If the message was stored, it is answered later.";
+        not_waiting() => "not waiting any longer; /history shows the result";
+        how_to_type() => "A line that ends with \\ goes on in the next. Ctrl-C stops an answer.";
+        how_to_decide() => "y allows it, n denies it, other text denies it with that reason: ";
+        typed_ahead() => "it waits, since more was typed already: decide with /approve or /deny";
+        undecided() => "it waits: decide with /approve or /deny";
         call_failed(tool: &str, error: &str) => "{tool} failed: {error}";
         call_denied(tool: &str) => "{tool} was not allowed";
         call_waits(tool: &str, id: &str) =>
@@ -343,31 +360,6 @@ impl Texts for En {
         };
         let name = name.map(|name| format!(", called “{name}” there")).unwrap_or_default();
         format!("{identity} on {channel}{name}")
-    }
-    fn terminal(&self, text: TerminalText) -> &'static str {
-        match text {
-            TerminalText::Welcome => "/help lists the commands, Ctrl-D leaves.",
-            TerminalText::OtherProgram => "Through the program that serves",
-            TerminalText::EarlierMessages => "answering earlier messages",
-            TerminalText::Waiting => "waiting",
-            TerminalText::SummingUp => "summing up",
-            TerminalText::Thinking => "thinking",
-            TerminalText::SummedUp => "summed up:",
-            TerminalText::Stopped => "stopped",
-            TerminalText::BrokeOff => "that broke off; once more",
-            TerminalText::OnceMore => "once more",
-            TerminalText::Reconnecting => "the program has ended; connecting again",
-            TerminalText::AnsweredLater => "If the message was stored, it is answered later.",
-            TerminalText::NotWaiting => "not waiting any longer; /history shows the result",
-            TerminalText::HowToType => {
-                "A line that ends with \\ goes on in the next. Ctrl-C stops an answer."
-            }
-            TerminalText::HowToDecide => "y allows it, n denies it, other text denies it with that reason: ",
-            TerminalText::TypedAhead => {
-                "it waits, since more was typed already: decide with /approve or /deny"
-            }
-            TerminalText::Undecided => "it waits: decide with /approve or /deny",
-        }
     }
     fn terminal_commands(&self) -> [(&'static str, &'static str); 2] {
         [("/history [number]", "show the last messages"), ("/quit", "leave; so does Ctrl-D")]

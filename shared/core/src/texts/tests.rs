@@ -115,6 +115,23 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         unlinked(),
         not_linked(),
         linked_by_operator(),
+        terminal_welcome(),
+        other_program(),
+        earlier_messages(),
+        waiting(),
+        summing_up(),
+        thinking(),
+        summed_up(),
+        answer_stopped(),
+        broke_off(),
+        once_more(),
+        reconnecting(),
+        answered_later(),
+        not_waiting(),
+        how_to_type(),
+        how_to_decide(),
+        typed_ahead(),
+        undecided(),
         no_such_command(words, &[]),
         no_such_command(words, &["/help", "/history"]),
         call_failed(tool, words),
@@ -127,9 +144,6 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         no_such_time_zone(None),
         no_such_time_zone(Some(TimeZone::UTC)),
     );
-    for text in TerminalText::ALL {
-        add!(terminal(text));
-    }
     for (_, description) in texts.terminal_commands() {
         all.push(("terminal_commands", description.to_owned()));
     }

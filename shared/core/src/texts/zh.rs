@@ -1,8 +1,8 @@
 //! 简体中文: Chinese, in simplified characters.
 
 use super::{
-    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, TerminalText, Texts, Whose,
-    number, thousands,
+    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, Texts, Whose, number,
+    thousands,
 };
 use crate::command::name::CommandName;
 use crate::limits::{Amount, Quota, Scope};
@@ -111,6 +111,23 @@ impl Texts for Zh {
         not_linked() => "这个渠道没有与其他渠道关联。发送 /link 可以关联。";
         linked_by_operator() => "这个渠道的关联由机器人的管理者设置，只有他们可以解除。";
 
+        terminal_welcome() => "输入 /help 查看命令，按 Ctrl-D 离开。";
+        other_program() => "通过正在运行的程序";
+        earlier_messages() => "正在回答之前的消息";
+        waiting() => "等待回答";
+        summing_up() => "正在整理摘要";
+        thinking() => "思考中";
+        summed_up() => "摘要：";
+        answer_stopped() => "已停止";
+        broke_off() => "回答中断了，再试一次";
+        once_more() => "再试一次";
+        reconnecting() => "程序已结束，正在重新连接";
+        answered_later() => "如果消息已经存储，稍后会得到回答。";
+        not_waiting() => "不再等待，可以用 /history 查看结果";
+        how_to_type() => "行末的 \\ 表示下一行继续。按 Ctrl-C 停止回答。";
+        how_to_decide() => "y 允许，n 拒绝，其他文字作为拒绝的理由：";
+        typed_ahead() => "已经输入了别的内容，请求先保留：用 /approve 或 /deny 决定";
+        undecided() => "请求先保留：用 /approve 或 /deny 决定";
         call_failed(tool: &str, error: &str) => "{tool} 失败：{error}";
         call_denied(tool: &str) => "{tool} 未获允许";
         call_waits(tool: &str, id: &str) => "{tool} 等待批准：annals chat '/approve {id}'，或者 /deny";
@@ -310,27 +327,6 @@ impl Texts for Zh {
         };
         let name = name.map(|name| format!("，在那里名为“{name}”")).unwrap_or_default();
         format!("{identity}（{channel}{name}）")
-    }
-    fn terminal(&self, text: TerminalText) -> &'static str {
-        match text {
-            TerminalText::Welcome => "输入 /help 查看命令，按 Ctrl-D 离开。",
-            TerminalText::OtherProgram => "通过正在运行的程序",
-            TerminalText::EarlierMessages => "正在回答之前的消息",
-            TerminalText::Waiting => "等待回答",
-            TerminalText::SummingUp => "正在整理摘要",
-            TerminalText::Thinking => "思考中",
-            TerminalText::SummedUp => "摘要：",
-            TerminalText::Stopped => "已停止",
-            TerminalText::BrokeOff => "回答中断了，再试一次",
-            TerminalText::OnceMore => "再试一次",
-            TerminalText::Reconnecting => "程序已结束，正在重新连接",
-            TerminalText::AnsweredLater => "如果消息已经存储，稍后会得到回答。",
-            TerminalText::NotWaiting => "不再等待，可以用 /history 查看结果",
-            TerminalText::HowToType => "行末的 \\ 表示下一行继续。按 Ctrl-C 停止回答。",
-            TerminalText::HowToDecide => "y 允许，n 拒绝，其他文字作为拒绝的理由：",
-            TerminalText::TypedAhead => "已经输入了别的内容，请求先保留：用 /approve 或 /deny 决定",
-            TerminalText::Undecided => "请求先保留：用 /approve 或 /deny 决定",
-        }
     }
     fn terminal_commands(&self) -> [(&'static str, &'static str); 2] {
         [("/history [条数]", "显示最近的消息"), ("/quit", "离开，也可以按 Ctrl-D")]
