@@ -125,7 +125,7 @@ impl Helper for Commands {}
 
 /// Returns all commands: syntax and description.
 pub(super) fn all(texts: &dyn Texts) -> impl Iterator<Item = (&'static str, &'static str)> {
-    CommandName::ALL.into_iter().map(|command| texts.command(command)).chain(texts.terminal_commands())
+    CommandName::ALL.iter().map(|command| texts.command(*command)).chain(texts.terminal_commands())
 }
 
 fn name(usage: &str) -> &str {

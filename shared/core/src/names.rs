@@ -166,20 +166,6 @@ string_enum!(Kind {
 #[error("unknown name {0:?}")]
 pub struct UnknownName(pub(crate) String);
 
-/// Declares an enum, with a list of its variants.
-macro_rules! listed {
-    ($(#[$of_type:meta])* pub enum $type:ident { $($(#[$of_variant:meta])* $variant:ident,)+ }) => {
-        $(#[$of_type])*
-        pub enum $type { $($(#[$of_variant])* $variant,)+ }
-
-        impl $type {
-            /// All of them, in order.
-            pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
-        }
-    };
-}
-pub(crate) use listed;
-
 /// Stores a type as the string that it displays and is parsed from.
 macro_rules! serde_as_string {
     ($type:ty) => {

@@ -241,7 +241,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
     for option in options {
         add!(option(option));
     }
-    for command in CommandName::ALL {
+    for &command in CommandName::ALL {
         all.push(("command", texts.command(command).1.to_owned()));
     }
     all
