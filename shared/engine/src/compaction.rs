@@ -188,7 +188,7 @@ impl Compaction {
         let is_raw = |record: &&Record| record.chat == lease.chat && record.key.base() <= source.to.base();
         let raw: Vec<Record> = records.iter().filter(is_raw).cloned().collect();
         self.history.archive(lease, &raw).await?;
-        let person = only_person(cut.counted.iter().map(|message| message.first), cut.folded);
+        let person = person_in(cut);
         let beside = Record { chat: lease.chat.clone(), person, ..last.first.clone() };
         let made = records.iter().filter(|record| record.source().is_some()).map(|record| record.sent_at);
         let made_last = made.max().unwrap_or(Timestamp::MIN);
@@ -237,11 +237,9 @@ impl Compaction {
     /// Returns the local time in which the summary of `cut` is told times: of the only person who speaks, or of everybody.
     /// One read for a person.
     async fn local_time(&self, cut: &Cut<'_, '_>) -> LocalTime {
-        let said: Vec<&Record> = cut.counted.iter().map(|message| message.first).collect();
-        let Some(person) = only_person(said.iter().copied(), cut.folded) else {
-            return LocalTime::of(self.view.time_zone);
-        };
-        let of_client = said.iter().rev().find_map(|record| record.message.metadata.time_zone());
+        let Some(person) = person_in(cut) else { return LocalTime::of(self.view.time_zone) };
+        let of_client =
+            cut.counted.iter().rev().find_map(|message| message.first.message.metadata.time_zone());
         let own = Memory::beside(&self.history).time_zone(&self.owner(person)).await;
         let own = own.unwrap_or_else(|error| {
             tracing::warn!(%error, "failed to read the time zone of a person; TIME_ZONE is used for the summary");
@@ -267,4 +265,9 @@ impl Compaction {
             approval_patience: self.view.approval_patience(),
         }
     }
+}
+
+/// Returns the only person whose messages `cut` counts or folds.
+fn person_in(cut: &Cut<'_, '_>) -> Option<String> {
+    only_person(cut.folded.into_iter().chain(cut.counted.iter().map(|message| message.first)))
 }

@@ -119,7 +119,8 @@ impl Remembering {
         policy: &Policy,
     ) -> Result<usize, RememberError> {
         let view = SessionView::of(session.records, session.last_interaction.ts, policy);
-        let Some(owner) = owner_of(chat, &view, self.memory.groups) else { return Ok(0) };
+        let owner = owner_of_session(chat, records_of(&view), self.memory.groups);
+        let Some(owner) = owner else { return Ok(0) };
         let owner = known_as(&self.history, owner, self.memory.links).await?;
         let owner = of_agent(owner, chat, session.records, &self.memory);
         let last = session.last_interaction;
@@ -250,11 +251,9 @@ pub async fn recalled(
     let view = SessionView::of(records, at, &policy);
     let groups = memory.groups && memory.is_on;
     // An occurrence of a schedule starts no Session, so after a silence it is alone in the view.
-    let of_occurrences = || match view.summary {
-        Some(_) => None,
-        None => owner_of_occurrences(chat, &first_forms(&view), groups),
-    };
-    let Some(owner) = owner_of(chat, &view, groups).or_else(of_occurrences) else { return Ok(none) };
+    let of_occurrences = || owner_of_occurrences(chat, records_of(&view), groups);
+    let owner = owner_of_session(chat, records_of(&view), groups).or_else(of_occurrences);
+    let Some(owner) = owner else { return Ok(none) };
     // The direct chat of a Person has no other owner than that Person.
     let links = memory.links && chat.person().is_none();
     let owner = of_agent(known_as(history, owner, links).await?, chat, records, memory);
@@ -289,23 +288,10 @@ fn of_client(owner: &Owner, newest: Option<&Record>) -> Option<TimeZone> {
     newest.filter(|_| owner.person().is_some())?.message.metadata.time_zone()
 }
 
-fn first_forms(view: &SessionView<'_>) -> Vec<Record> {
-    view.earlier.iter().chain(&view.unanswered).map(|message| message.first.clone()).collect()
-}
-
-/// Returns the owner of the Session of `view`. A summary counts as the messages that it covers.
-fn owner_of(chat: &ChatKey, view: &SessionView<'_>, groups: bool) -> Option<Owner> {
-    let said = first_forms(view);
-    let owner = owner_of_session(chat, &said, groups);
-    let Some(summary) = view.summary else { return owner };
-    if summary.line().is_some() {
-        return None;
-    }
-    match (owner, &summary.person) {
-        (Some(Owner::User(person)), Some(summed_up)) if person == *summed_up => Some(Owner::User(person)),
-        (None, Some(person)) if !said.iter().any(Record::is_interaction) => Some(Owner::User(person.clone())),
-        _ => groups.then(|| Owner::Chat(chat.clone())),
-    }
+/// Returns the records that tell whose the Session of `view` is: its summary, and the first form of each message.
+fn records_of<'a>(view: &SessionView<'a>) -> impl Iterator<Item = &'a Record> + Clone {
+    let messages = view.earlier.iter().chain(&view.unanswered);
+    view.summary.into_iter().chain(messages.map(|message| message.first))
 }
 
 /// Replaces a group's chat by the first name that it had, under which its memory is kept, and with `links` an identity by

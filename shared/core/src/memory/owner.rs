@@ -115,25 +115,32 @@ pub fn person_of(record: &Record) -> Option<String> {
 /// messages of people in `records` are from the same one; otherwise the group, if groups have a memory
 /// (`CAPTURE_GROUP_MEMORY`).
 ///
-/// A summary counts as the messages that it covers. If several people can speak in a chat, over HTTP and on the web, it
-/// names the single person in [`Record::person`]; without a name it may cover anybody.
+/// A summary counts for the single person whose messages it covers ([`Record::person`]); without one it may cover anybody.
 ///
 /// Returns `None` if nobody spoke, or if `records`, which must be of one line, contain messages to a business.
-pub fn owner_of_session(chat: &ChatKey, records: &[Record], groups: bool) -> Option<Owner> {
-    if records.iter().any(|record| record.line().is_some()) {
+pub fn owner_of_session<'a>(
+    chat: &ChatKey,
+    records: impl Iterator<Item = &'a Record> + Clone,
+    groups: bool,
+) -> Option<Owner> {
+    if records.clone().any(|record| record.line().is_some()) {
         return None;
     }
-    owner_of_speakers(chat, records.iter().filter_map(speaker).collect(), groups)
+    owner_of_speakers(chat, records.filter_map(speaker).collect(), groups)
 }
 
 /// Returns the owner from whose memory a Session of `chat` is recalled in which nobody has spoken but schedules, in `records`: like
 /// [`owner_of_session`], with the recipients of the occurrences as senders. Returns `None` if somebody has spoken.
-pub fn owner_of_occurrences(chat: &ChatKey, records: &[Record], groups: bool) -> Option<Owner> {
-    if records.iter().any(|record| record.line().is_some() || record.is_interaction()) {
+pub fn owner_of_occurrences<'a>(
+    chat: &ChatKey,
+    records: impl Iterator<Item = &'a Record> + Clone,
+    groups: bool,
+) -> Option<Owner> {
+    if records.clone().any(|record| record.line().is_some() || speaker(record).is_some()) {
         return None;
     }
     let is_asked = |record: &&Record| record.role() == crate::message::Role::User && record.due().is_some();
-    owner_of_speakers(chat, records.iter().filter(is_asked).map(person_of).collect(), groups)
+    owner_of_speakers(chat, records.filter(is_asked).map(person_of).collect(), groups)
 }
 
 fn owner_of_speakers(chat: &ChatKey, speakers: BTreeSet<Option<String>>, groups: bool) -> Option<Owner> {
@@ -148,19 +155,15 @@ fn owner_of_speakers(chat: &ChatKey, speakers: BTreeSet<Option<String>>, groups:
 /// Returns the person who wrote `record`, or whose messages it covers: `Some(None)` is an unknown person.
 #[allow(clippy::option_option, reason = "the outer option tells if a person spoke, the inner one who it was")]
 fn speaker(record: &Record) -> Option<Option<String>> {
-    if record.kind() == Kind::Summary && record.chat.speakers() == Speakers::Callers {
+    if record.kind() == Kind::Summary {
         return Some(record.person.clone());
     }
     record.is_interaction().then(|| person_of(record))
 }
 
-/// Returns the only person in `said` and in an earlier summary, or `None` if there are several, or a group.
-pub fn only_person<'a>(
-    said: impl IntoIterator<Item = &'a Record>,
-    folded: Option<&Record>,
-) -> Option<String> {
-    let said = said.into_iter().filter(|record| record.is_interaction()).map(person_of);
-    let mut persons = said.chain(folded.map(|summary| summary.person.clone()));
+/// Returns the only person in `records`, summaries included, or `None` if there are several, or a group.
+pub fn only_person<'a>(records: impl Iterator<Item = &'a Record>) -> Option<String> {
+    let mut persons = records.filter_map(speaker);
     let first = persons.next()??;
     persons.all(|person| person.as_ref() == Some(&first)).then_some(first)
 }
@@ -228,7 +231,7 @@ mod tests {
             for chat in ChatKey::private_window(channel, id).into_iter().chain([direct]) {
                 let record = Record { channel, ..said(&chat.to_string(), "7", private(), None) };
                 assert_eq!(person_of(&record).as_ref(), Some(&own), "{chat}");
-                let owner = owner_of_session(&chat, &[record], false);
+                let owner = owner_of_session(&chat, [record].iter(), false);
                 assert_eq!(owner, Some(Owner::User(own.clone())), "{chat}");
             }
         }
@@ -237,7 +240,7 @@ mod tests {
     #[test]
     fn a_session_belongs_to_one_person_or_to_a_group() {
         let chat: ChatKey = "http:chat:app:c1".parse().unwrap();
-        let owner = |records: &[Record], groups| owner_of_session(&chat, records, groups);
+        let owner = |records: &[Record], groups| owner_of_session(&chat, records.iter(), groups);
         let by = |user: &str| said("http:chat:app:c1", user, Value::Null, Some(&format!("app/{user}")));
         let (ada, bo) = (by("ada"), by("bo"));
         assert_eq!(owner(&[], true), None);
@@ -263,9 +266,6 @@ mod tests {
         );
         assert_eq!(owner(&[summary(Some("app/bo")), ada.clone()], false), None);
         assert_eq!(owner(&[summary(None), ada.clone()], true), Some(Owner::Chat(chat.clone())));
-        let telegram = said("telegram:chat:42", "42", private(), None);
-        let of_telegram = Record { chat: telegram.chat.clone(), ..summary(None) };
-        assert_eq!(owner(&[of_telegram, telegram], false), Some(Owner::User("telegram-42".into())));
         let business = json!({"chatType": "private", "telegram": {"businessConnectionId": "b"}});
         let mut reply = said("telegram:chat:42", "annals", business, None);
         reply.message.role = Role::Assistant;

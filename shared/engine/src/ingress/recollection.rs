@@ -5,14 +5,14 @@
 //! that person can read the list too.
 
 use annals_channel::settings::DmScope;
-use annals_core::chat_key::ChatKey;
+use annals_core::chat_key::{ChatKey, Speakers};
 use annals_core::draft::Draft;
 use annals_core::memory::EntryId;
 use annals_core::memory::StoredEntry;
 use annals_core::memory::capture::cut;
 use annals_core::memory::owner::{Owner, owner_of_session, person_of};
 use annals_core::memory::validity::{Validity, validities};
-use annals_core::record::{Channel, Details};
+use annals_core::record::{Channel, Details, Kind, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::texts::{EntryDescription, SaidIn, Texts, Whose};
 use annals_core::time_zone::TimeZone;
@@ -129,7 +129,12 @@ impl Ingress {
         if draft.channel.is_of_callers() && person_of(&said[0]).is_some() {
             // Only records before the command, so that a repeated command gets the same result.
             let before = Position::Before(Cursor::at(&draft.chat, &draft.key()));
-            said.extend(self.history.page(&draft.chat, &before, MAX_PAGE).await?.records);
+            let page = self.history.page(&draft.chat, &before, MAX_PAGE).await?;
+            // A summary may hide another speaker only where callers name them.
+            let counts = |record: &Record| {
+                record.kind() != Kind::Summary || draft.chat.speakers() == Speakers::Callers
+            };
+            said.extend(page.records.into_iter().filter(counts));
         }
         for (index, record) in said.iter_mut().enumerate() {
             // A person who typed a command is a member of the conversation too, and sees the list. A route may have given an earlier
@@ -141,7 +146,7 @@ impl Ingress {
                 record.details = Details::Message(std::mem::take(command));
             }
         }
-        let Some(owner) = owner_of_session(&draft.chat, &said, true) else { return Ok(None) };
+        let Some(owner) = owner_of_session(&draft.chat, said.iter(), true) else { return Ok(None) };
         // In a direct chat it is the Person already.
         let links = self.config.dm_scope == DmScope::User && draft.chat.person().is_none();
         Ok(Some(match known_as(&self.history, owner, links).await? {

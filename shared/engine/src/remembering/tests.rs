@@ -138,7 +138,7 @@ fn summed_up(at: i64, person: Option<&str>) -> Record {
 fn check_owner(records: &[Record], groups: bool, expect: Option<&str>) {
     let records = sorted(records.iter().cloned());
     let view = SessionView::of(&records, hours(9), &policy());
-    let owner = owner_of(&web_chat(), &view, groups).map(|owner| owner.to_string());
+    let owner = owner_of_session(&web_chat(), records_of(&view), groups).map(|owner| owner.to_string());
     assert_eq!(owner.as_deref(), expect);
 }
 
@@ -176,7 +176,8 @@ fn messages_to_a_business_have_no_owner() {
 #[test]
 fn a_summary_has_a_person_if_all_its_messages_have_the_same() {
     let (ada, bob, somebody) = (http(1, 1, Some("ada")), http(1, 2, Some("bob")), http(1, 3, None));
-    let of = |records: &[&Record], folded: Option<&Record>| only_person(records.iter().copied(), folded);
+    let of =
+        |records: &[&Record], folded: Option<&Record>| only_person(records.iter().copied().chain(folded));
     assert_eq!(of(&[&ada, &answer(1, 1)], None).as_deref(), Some("ada"));
     assert_eq!(of(&[&ada, &bob], None), None);
     assert_eq!(of(&[&ada, &somebody], None), None);
