@@ -9,7 +9,7 @@ use annals_core::approval::{self, UNKNOWN};
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, PartView, Role, ToolCall, UiMessage};
 use annals_core::sort_key::SortKey;
-use annals_core::texts::Texts;
+use annals_core::texts::Plain;
 use annals_core::texts::en::En;
 use annals_core::visible::shown_input;
 use annals_engine::live::Feed;

@@ -6,7 +6,7 @@ use annals_core::command::Command;
 use annals_core::language::Language;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::Kind;
-use annals_core::texts::Texts;
+use annals_core::texts::{Plain, Texts};
 use annals_io::clock::Clock;
 use anyhow::{Context, bail};
 use reqwest::{Method, Response, StatusCode};
@@ -155,13 +155,13 @@ impl Events {
             }
             let Some(event) = self.decoder.take(&serde_json::from_slice(data)?) else { continue };
             let event = match event {
-                Event::Broken { text } if is(&text, Texts::still_answering) => {
+                Event::Broken { text } if is(&text, Plain::still_answering) => {
                     return self.ask_again().await.map(Some);
                 }
-                Event::Broken { text } if is(&text, Texts::answered_anew) => {
+                Event::Broken { text } if is(&text, Plain::answered_anew) => {
                     self.stored().await?.unwrap_or(Event::Broken { text })
                 }
-                Event::Broken { text } if is(&text, Texts::chat_forgotten) => Event::Forgotten,
+                Event::Broken { text } if is(&text, Plain::chat_forgotten) => Event::Forgotten,
                 Event::Done { message, .. } if self.resumes => {
                     match self.room.pending().await? {
                         Some(rest) => *self = rest,

@@ -331,6 +331,7 @@ impl<W: Write> Screen<W> {
 #[cfg(test)]
 mod tests {
     use annals_core::message::Role;
+    use annals_core::texts::Plain;
     use annals_core::texts::en::En;
     use serde_json::json;
 

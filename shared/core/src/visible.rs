@@ -111,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::texts::Texts;
+    use crate::texts::Plain;
     use crate::texts::en::En;
 
     fn left_out(count: usize) -> String {

@@ -6,7 +6,7 @@
 use annals_channel::json::JsonView;
 use annals_core::command;
 use annals_core::language::Language;
-use annals_core::texts::{CommandOption, Texts};
+use annals_core::texts::{CommandOption, Plain, Texts};
 use serde_json::{Value, json};
 
 /// Name of the command that asks.
@@ -69,7 +69,7 @@ pub fn commands(language: Option<Language>) -> Vec<Value> {
             localized("description", language, described),
         )
     });
-    let menu = with(json!({"type": 3}), localized("name", language, Texts::answer_this));
+    let menu = with(json!({"type": 3}), localized("name", language, Plain::answer_this));
     commands
         .chain([menu])
         .map(|command| with(command, json!({"integration_types": [0, 1], "contexts": [0, 1, 2]})))

@@ -14,151 +14,178 @@ use crate::time_zone::TimeZone;
 #[derive(Debug)]
 pub struct En;
 
+declare_texts! {
+    commands() => "Commands:";
+    /// Separates the syntax of a command from its description.
+    colon() => ": ";
+    /// Separates what is said of a file.
+    comma() => ", ";
+    /// Ends a sentence that another one follows.
+    full_stop() => ". ";
+    welcome() => "Hello! Write to me and I will answer.";
+    /// Names the entry in Discord's menu of a message, in at most 32 characters.
+    answer_this() => "Answer this";
+    /// Describes Discord's command that asks, in at most 100 characters.
+    ask() => "ask a question";
+    unknown_command() =>
+        "I do not know this command. Whoever runs me can register mine by 'annals setup'.";
+    did_not_work() => "This did not work. Please try again.";
+    not_allowed() => "You may not use this bot here. Whoever runs it can let you in.";
+
+    new_conversation() => "New conversation. What is on your mind?";
+    started_over() => "Done: we start over. Earlier messages are no longer in view.";
+    stopped() => "Stopped.";
+    nothing_to_stop() => "Nothing is being answered at the moment.";
+
+    no_answer() =>
+        "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
+    /// Says, in place of a reply, that the provider's filter refuses the question.
+    filtered() =>
+        "The provider refuses this message or one before it. If it refuses the next one too, /new starts over.";
+    /// Says, as the last line of a reply, that the filter refuses what was said before the question.
+    earlier_refused() =>
+        "(Answered without the earlier messages: the provider refuses one of them. /new starts over.)";
+    not_compacted() =>
+        "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has changed. Please try \
+         again later.";
+    unfinished() =>
+        "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
+    /// Ends a reply of calls that succeeded, if the model says nothing.
+    done() => "Done.";
+    /// Says, as the last line of a reply, that the model's limit cut it off there.
+    cut_off() =>
+        "(Cut off here: the answer reached the model's limit. Say \"continue\" to go on.)";
+    /// Says, as the last line of a reply, that the provider's filter removed what follows.
+    rest_filtered() => "(Cut off here: the provider's filter removed the rest.)";
+    stopped_unanswered() => "Stopped before there was an answer.";
+    /// Says, as the last line of a reply, that it was stopped there.
+    stopped_here() => "(Stopped here.)";
+    still_answering() =>
+        "The answer is still being made: resume the stream, or load the conversation later.";
+    answered_anew() => "The answer broke off and was made again: load the conversation to see it.";
+    chat_forgotten() => "The chat was forgotten.";
+    taken_over() => "An operator has taken this chat over.";
+    handed_back() => "The operator has handed this chat back.";
+
+    reminder(text: &str) => "⏰ {text}";
+    reminders(list: &str) => "To come:\n{list}\n\n`/remind cancel` and a code cancels one.";
+    no_reminders() =>
+        "Nothing is to come. To be told something at a time: `/remind tomorrow 9:00 call Bo`.";
+    reminder_cancelled(id: &str) => "`{id}` will not come, or there was none.";
+    reminder_ended(id: &str) => "`{id}` has come already, or was cancelled.";
+    how_to_remind() =>
+        "I cannot read a date and a text in that. Examples: `/remind 9:00 tea`, `/remind tomorrow 9:00 call Bo`, \
+         `/remind in 20 minutes the oven`, `/remind 2026-12-01 9:00 rent`, `/remind every weekday 9:15 stand-up`.";
+    date_is_past() => "That date is past, or more than five years away.";
+    too_many_reminders(most: usize) =>
+        "This chat has {most} already. Cancel one first: `/remind` lists them.";
+    /// Returns the text of a schedule that is sent late; `date` is when it was due.
+    late_text(text: &str, date: &str) => "{text}\n\n(This is late: it was due at {date}.)";
+
+    /// Asks if a tool may be called; its arguments follow.
+    may_i_call(tool: &str) => "May I call `{tool}` with this?";
+    /// Says that this many characters of an argument are left out. Not longer than in English.
+    characters_left_out(count: usize) => "[{count} characters are not shown]";
+    admins_must_approve() => "Only an administrator of this bot can approve it.";
+    not_yours() => "Only the person who asked, or an administrator, can answer this.";
+    admins_only() => "Only an administrator of this bot can answer this.";
+    nothing_to_approve() => "Nothing waits for an approval here.";
+    request_is_over() => "This request is no longer open.";
+    /// Asks which request is meant, by number; `list` has one a line.
+    which_number(list: &str) => "Which one? Say /approve or /deny and its number, or all:\n{list}";
+    /// Asks which request is meant, by code; `list` has one a line.
+    which_code(list: &str) => "Which one? Say /approve or /deny and its code:\n{list}";
+
+    nothing_up_to(number: u32) => "There is nothing up to number {number}. /memory lists the newest.";
+    older_entries(number: u32) => "Older ones: /memory {number}";
+    how_to_forget() => "To forget one: /forget and its number";
+    own_changes() => "What I changed or forgot myself, as it was:";
+    how_to_undo() => "To bring one back: /memory undo and its number";
+    which_to_forget() =>
+        "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
+    which_to_undo() =>
+        "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2.";
+    memory_is_off() =>
+        "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still deletes \
+         what there is.";
+    no_memory_here() => "What is said here is not kept in memory.";
+    undone(number: u32, text: &str) => "Undone. Number {number} says again: {text}";
+    forgotten(number: u32) => "Forgotten: number {number}.";
+
+    spending_is_cut(messages: usize) => "Only the newest {messages} messages are counted.";
+
+    time_zone_set(zone: TimeZone) => "Your time zone is {zone} now.";
+    time_zone_of_all(zone: TimeZone) =>
+        "The time zone here is {zone}. Your own is for direct chats with me: use /timezone there.";
+
+    link_not_here() => "This works in a direct chat with me only.";
+    links_are_off() => "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user.";
+    link_code(code: &str) =>
+        "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other channel. \
+         Nothing is linked before you have confirmed it in both chats. Tell the code to nobody.";
+    wrong_code() =>
+        "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
+    too_many_wrong_codes() => "Too many wrong codes. Try again in an hour.";
+    own_code() => "This code is for your other channel: enter it there.";
+    code_of(first: &str) =>
+        "This is the code of {first}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
+         somebody gave you this code, say /link no.";
+    confirm_there(first: &str) =>
+        "Now say /link where you got the code, that is as {first}: I tell you there who asks, and you confirm. Nothing \
+         is linked before.";
+    code_entered(second: &str) =>
+        "Your code was entered by {second}, who asks to be linked with you: to share this conversation and all that I \
+         remember of you. If that is you, say /link yes. If not, say /link no.";
+    nothing_to_confirm() =>
+        "There is nothing to confirm here. /link gives a code for your other channel.";
+    nobody_entered_code() =>
+        "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, and then /link yes.";
+    link_cancelled() => "Nothing is linked, and the code is no longer valid.";
+    linked() =>
+        "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay where they \
+         are, and I know a summary of them. /unlink separates the channels again.";
+    too_many_identities(most: usize) => "Not linked: a person may have at most {most} identities.";
+    unlinked() => "Separated: each channel has its own conversation and memory again.";
+    not_linked() => "This channel is not linked to another. /link links one.";
+    linked_by_operator() =>
+        "Whoever runs this bot has linked this channel, and only they can separate it.";
+
+    /// Says, at the start of `annals chat`, how to get help and to leave.
+    terminal_welcome() => "/help lists the commands, Ctrl-D leaves.";
+    /// Stands for the model's name if another program answers.
+    other_program() => "Through the program that serves";
+    earlier_messages() => "answering earlier messages";
+    waiting() => "waiting";
+    summing_up() => "summing up";
+    thinking() => "thinking";
+    /// Comes before a summary.
+    summed_up() => "summed up:";
+    /// Comes after a reply that was stopped.
+    answer_stopped() => "stopped";
+    /// Separates an answer that broke off from the next one.
+    broke_off() => "that broke off; once more";
+    /// Follows the reason of a failure, before the next try.
+    once_more() => "once more";
+    reconnecting() => "the program has ended; connecting again";
+    /// Follows the reason why a reply is not waited for.
+    answered_later() => "If the message was stored, it is answered later.";
+    not_waiting() => "not waiting any longer; /history shows the result";
+    /// Follows the list of commands.
+    how_to_type() => "A line that ends with \\ goes on in the next. Ctrl-C stops an answer.";
+    /// Names the ways to decide about a call; the answer follows in the same line.
+    how_to_decide() => "y allows it, n denies it, other text denies it with that reason: ";
+    /// Says why a call is not asked about: something was typed before.
+    typed_ahead() => "it waits, since more was typed already: decide with /approve or /deny";
+    undecided() => "it waits: decide with /approve or /deny";
+    call_failed(tool: &str, error: &str) => "{tool} failed: {error}";
+    call_denied(tool: &str) => "{tool} was not allowed";
+    /// Says that a call waits, and how to decide in a shell.
+    call_waits(tool: &str, id: &str) =>
+        "{tool} waits for approval: annals chat '/approve {id}', or /deny";
+    in_room(room: &str, person: &str) => "room {room}, as {person}";
+}
+
 impl Texts for En {
-    texts! {
-        commands() => "Commands:";
-        colon() => ": ";
-        comma() => ", ";
-        full_stop() => ". ";
-        welcome() => "Hello! Write to me and I will answer.";
-        answer_this() => "Answer this";
-        ask() => "ask a question";
-        unknown_command() =>
-            "I do not know this command. Whoever runs me can register mine by 'annals setup'.";
-        did_not_work() => "This did not work. Please try again.";
-        not_allowed() => "You may not use this bot here. Whoever runs it can let you in.";
-
-        new_conversation() => "New conversation. What is on your mind?";
-        started_over() => "Done: we start over. Earlier messages are no longer in view.";
-        stopped() => "Stopped.";
-        nothing_to_stop() => "Nothing is being answered at the moment.";
-
-        no_answer() =>
-            "Sorry, I could not answer that: the model is not available at the moment. Please ask again later.";
-        filtered() =>
-            "The provider refuses this message or one before it. If it refuses the next one too, /new starts over.";
-        earlier_refused() =>
-            "(Answered without the earlier messages: the provider refuses one of them. /new starts over.)";
-        not_compacted() =>
-            "Sorry, I could not compact this conversation: the model gave no usable summary. Nothing has changed. Please try \
-             again later.";
-        unfinished() =>
-            "Sorry, I could not finish this: the model is not available at the moment. Please ask again later.";
-        done() => "Done.";
-        cut_off() =>
-            "(Cut off here: the answer reached the model's limit. Say \"continue\" to go on.)";
-        rest_filtered() => "(Cut off here: the provider's filter removed the rest.)";
-        stopped_unanswered() => "Stopped before there was an answer.";
-        stopped_here() => "(Stopped here.)";
-        still_answering() =>
-            "The answer is still being made: resume the stream, or load the conversation later.";
-        answered_anew() => "The answer broke off and was made again: load the conversation to see it.";
-        chat_forgotten() => "The chat was forgotten.";
-        taken_over() => "An operator has taken this chat over.";
-        handed_back() => "The operator has handed this chat back.";
-
-        reminder(text: &str) => "⏰ {text}";
-        reminders(list: &str) => "To come:\n{list}\n\n`/remind cancel` and a code cancels one.";
-        no_reminders() =>
-            "Nothing is to come. To be told something at a time: `/remind tomorrow 9:00 call Bo`.";
-        reminder_cancelled(id: &str) => "`{id}` will not come, or there was none.";
-        reminder_ended(id: &str) => "`{id}` has come already, or was cancelled.";
-        how_to_remind() =>
-            "I cannot read a date and a text in that. Examples: `/remind 9:00 tea`, `/remind tomorrow 9:00 call Bo`, \
-             `/remind in 20 minutes the oven`, `/remind 2026-12-01 9:00 rent`, `/remind every weekday 9:15 stand-up`.";
-        date_is_past() => "That date is past, or more than five years away.";
-        too_many_reminders(most: usize) =>
-            "This chat has {most} already. Cancel one first: `/remind` lists them.";
-        late_text(text: &str, date: &str) => "{text}\n\n(This is late: it was due at {date}.)";
-
-        may_i_call(tool: &str) => "May I call `{tool}` with this?";
-        characters_left_out(count: usize) => "[{count} characters are not shown]";
-        admins_must_approve() => "Only an administrator of this bot can approve it.";
-        not_yours() => "Only the person who asked, or an administrator, can answer this.";
-        admins_only() => "Only an administrator of this bot can answer this.";
-        nothing_to_approve() => "Nothing waits for an approval here.";
-        request_is_over() => "This request is no longer open.";
-        which_number(list: &str) => "Which one? Say /approve or /deny and its number, or all:\n{list}";
-        which_code(list: &str) => "Which one? Say /approve or /deny and its code:\n{list}";
-
-        nothing_up_to(number: u32) => "There is nothing up to number {number}. /memory lists the newest.";
-        older_entries(number: u32) => "Older ones: /memory {number}";
-        how_to_forget() => "To forget one: /forget and its number";
-        own_changes() => "What I changed or forgot myself, as it was:";
-        how_to_undo() => "To bring one back: /memory undo and its number";
-        which_to_forget() =>
-            "Which one? Say /forget and its number in the list of /memory, such as /forget 2.";
-        which_to_undo() =>
-            "/memory lists what can be undone: say /memory undo and its number, such as /memory undo 2.";
-        memory_is_off() =>
-            "Memory is off: I keep nothing from our conversations, and use nothing that I kept before. /forget still deletes \
-             what there is.";
-        no_memory_here() => "What is said here is not kept in memory.";
-        undone(number: u32, text: &str) => "Undone. Number {number} says again: {text}";
-        forgotten(number: u32) => "Forgotten: number {number}.";
-
-        spending_is_cut(messages: usize) => "Only the newest {messages} messages are counted.";
-
-        time_zone_set(zone: TimeZone) => "Your time zone is {zone} now.";
-        time_zone_of_all(zone: TimeZone) =>
-            "The time zone here is {zone}. Your own is for direct chats with me: use /timezone there.";
-
-        link_not_here() => "This works in a direct chat with me only.";
-        links_are_off() => "Linking is off. The owner of this bot can turn it on with DM_SCOPE=user.";
-        link_code(code: &str) =>
-            "Your code is {code}. Within ten minutes, say /link {code} in a direct chat with me in your other channel. \
-             Nothing is linked before you have confirmed it in both chats. Tell the code to nobody.";
-        wrong_code() =>
-            "This code is wrong, was used, or is too old. /link in your other channel gives a new one.";
-        too_many_wrong_codes() => "Too many wrong codes. Try again in an hour.";
-        own_code() => "This code is for your other channel: enter it there.";
-        code_of(first: &str) =>
-            "This is the code of {first}. If that is you, say /link yes here; then I ask there, too. If it is not you, or \
-             somebody gave you this code, say /link no.";
-        confirm_there(first: &str) =>
-            "Now say /link where you got the code, that is as {first}: I tell you there who asks, and you confirm. Nothing \
-             is linked before.";
-        code_entered(second: &str) =>
-            "Your code was entered by {second}, who asks to be linked with you: to share this conversation and all that I \
-             remember of you. If that is you, say /link yes. If not, say /link no.";
-        nothing_to_confirm() =>
-            "There is nothing to confirm here. /link gives a code for your other channel.";
-        nobody_entered_code() =>
-            "Nobody has entered your code and confirmed yet. In your other channel, say /link and the code, and then /link yes.";
-        link_cancelled() => "Nothing is linked, and the code is no longer valid.";
-        linked() =>
-            "Linked: here and there you now have one conversation and one memory with me. Your earlier messages stay where they \
-             are, and I know a summary of them. /unlink separates the channels again.";
-        too_many_identities(most: usize) => "Not linked: a person may have at most {most} identities.";
-        unlinked() => "Separated: each channel has its own conversation and memory again.";
-        not_linked() => "This channel is not linked to another. /link links one.";
-        linked_by_operator() =>
-            "Whoever runs this bot has linked this channel, and only they can separate it.";
-
-        terminal_welcome() => "/help lists the commands, Ctrl-D leaves.";
-        other_program() => "Through the program that serves";
-        earlier_messages() => "answering earlier messages";
-        waiting() => "waiting";
-        summing_up() => "summing up";
-        thinking() => "thinking";
-        summed_up() => "summed up:";
-        answer_stopped() => "stopped";
-        broke_off() => "that broke off; once more";
-        once_more() => "once more";
-        reconnecting() => "the program has ended; connecting again";
-        answered_later() => "If the message was stored, it is answered later.";
-        not_waiting() => "not waiting any longer; /history shows the result";
-        how_to_type() => "A line that ends with \\ goes on in the next. Ctrl-C stops an answer.";
-        how_to_decide() => "y allows it, n denies it, other text denies it with that reason: ";
-        typed_ahead() => "it waits, since more was typed already: decide with /approve or /deny";
-        undecided() => "it waits: decide with /approve or /deny";
-        call_failed(tool: &str, error: &str) => "{tool} failed: {error}";
-        call_denied(tool: &str) => "{tool} was not allowed";
-        call_waits(tool: &str, id: &str) =>
-            "{tool} waits for approval: annals chat '/approve {id}', or /deny";
-        in_room(room: &str, person: &str) => "room {room}, as {person}";
-    }
-
     fn discord_locales(&self) -> &'static [&'static str] {
         &[]
     }

@@ -1,7 +1,7 @@
 //! 简体中文: Chinese, in simplified characters.
 
 use super::{
-    CommandOption, EntryDescription, FilesNotShown, NotShown, SaidIn, Spending, Texts, Whose, number,
+    CommandOption, EntryDescription, FilesNotShown, NotShown, Plain, SaidIn, Spending, Texts, Whose, number,
     thousands,
 };
 use crate::command::name::CommandName;
@@ -15,7 +15,7 @@ use crate::time_zone::TimeZone;
 #[derive(Debug)]
 pub struct Zh;
 
-impl Texts for Zh {
+impl Plain for Zh {
     texts! {
         commands() => "命令：";
         colon() => "：";
@@ -65,7 +65,6 @@ impl Texts for Zh {
         may_i_call(tool: &str) => "可以用以下参数调用 `{tool}` 吗？";
         characters_left_out(count: usize) => "[略去 {count} 个字符]";
         admins_must_approve() => "只有机器人的管理员可以批准。";
-        approval_recorded(tool: &str, missing: usize) => "已记录。{tool} 还需要另外 {missing} 位提问者批准，或由一位管理员批准。";
         not_yours() => "只有提问者或管理员可以答复这个请求。";
         admins_only() => "只有机器人的管理员可以答复这个请求。";
         nothing_to_approve() => "这里没有等待批准的请求。";
@@ -132,6 +131,12 @@ impl Texts for Zh {
         call_denied(tool: &str) => "{tool} 未获允许";
         call_waits(tool: &str, id: &str) => "{tool} 等待批准：annals chat '/approve {id}'，或者 /deny";
         in_room(room: &str, person: &str) => "房间 {room}，身份 {person}";
+    }
+}
+
+impl Texts for Zh {
+    texts! {
+        approval_recorded(tool: &str, missing: usize) => "已记录。{tool} 还需要另外 {missing} 位提问者批准，或由一位管理员批准。";
     }
 
     fn discord_locales(&self) -> &'static [&'static str] {

@@ -2,6 +2,7 @@ use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
 use annals_core::record::{Answer, Channel, Details};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::texts::Plain;
 use annals_test_support::json::with;
 
 use super::*;
