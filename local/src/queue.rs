@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use annals_agent::{Agent, Attempt};
 use annals_core::chat_key::ChatKey;
-use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::sort_key::SortKey;
 use annals_io::clock::Clock;
 use annals_runtime::telemetry;
 use annals_store::queue::{QueueError, Turn, TurnQueue};
@@ -61,15 +61,6 @@ pub struct Failed {
 /// Pending turns by chat. Each chat in here is worked on, or announced.
 type Waiting = HashMap<ChatKey, VecDeque<Entry>>;
 
-/// Receipt of a stored turn.
-#[derive(Clone, Copy, Debug)]
-pub struct Receipt {
-    /// The time at which it was sent.
-    pub at: Timestamp,
-    /// Its number, larger than that of every earlier turn.
-    pub number: u64,
-}
-
 #[derive(Clone)]
 struct Entry {
     number: u64,
@@ -106,11 +97,6 @@ impl LocalQueue {
     /// Returns the chats that have pending turns.
     pub fn pending(&self) -> Vec<ChatKey> {
         self.waiting().keys().cloned().collect()
-    }
-
-    /// Returns the time by the queue's clock.
-    pub fn now(&self) -> Timestamp {
-        self.0.clock.now()
     }
 
     /// Subscribes to failed runs.
@@ -228,8 +214,8 @@ impl LocalQueue {
         self.0.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a turn, and announces its chat.
-    pub async fn send(&self, turn: &Turn) -> Result<Receipt, QueueError> {
+    /// Stores a turn, and announces its chat. Returns its number, larger than that of every earlier turn.
+    pub async fn send(&self, turn: &Turn) -> Result<u64, QueueError> {
         let (queue, turn) = (self.clone(), turn.clone());
         // Ends even if the caller hangs up.
         let sent = tokio::task::spawn_blocking(move || queue.store(turn)).await;
@@ -238,14 +224,14 @@ impl LocalQueue {
             .map_err(|error| QueueError { reason: format!("{error:#}") })
     }
 
-    fn store(&self, turn: Turn) -> anyhow::Result<Receipt> {
+    fn store(&self, turn: Turn) -> anyhow::Result<u64> {
         let json = serde_json::to_string(&turn)?;
         // Kept until the turn is pending, for the order of the numbers.
         let stored = self.stored();
         stored.prepare_cached("INSERT INTO turns (turn) VALUES (?1)")?.execute([json])?;
         let number = stored.last_insert_rowid().cast_unsigned();
         self.push(Entry { number, turn });
-        Ok(Receipt { at: self.now(), number })
+        Ok(number)
     }
 }
 

@@ -134,7 +134,7 @@ async fn an_object_of_any_name_is_put_listed_read_and_deleted() {
 }
 
 #[tokio::test]
-async fn sqs_accepts_each_turn_once_and_refuses_invalid_bodies() {
+async fn sqs_accepts_turns_and_refuses_invalid_bodies() {
     let dir = tempfile::tempdir().unwrap();
     let (_process, variables, Clients { sqs, .. }) = started(dir.path(), &[]);
     let url = &variables["ANNALS_QUEUE_URL"];
@@ -148,9 +148,7 @@ async fn sqs_accepts_each_turn_once_and_refuses_invalid_bodies() {
     let first = whole().message_deduplication_id("1").send().await.unwrap();
     // As `md5sum` has it.
     assert_eq!(first.md5_of_message_body().unwrap(), "577705471df78fb73088e18420a274d2");
-    let again = whole().message_deduplication_id("1").send().await.unwrap();
     let other = whole().message_deduplication_id("2").send().await.unwrap();
-    assert_eq!((again.message_id(), again.sequence_number()), (first.message_id(), first.sequence_number()));
     assert_ne!(other.message_id(), first.message_id());
     assert!(other.sequence_number() > first.sequence_number());
 

@@ -1,23 +1,17 @@
-//! SQS: `SendMessage` to the in-process queue, as to a FIFO queue with deduplication for each group.
+//! SQS: `SendMessage` to the in-process queue, as to a FIFO queue.
 //!
-//! Of two messages with one deduplication id within five minutes, the second is dropped and answered with the first one's id. The
-//! queue is the local program's own, so it takes turns only, and the group of a turn is its chat. Attributes of messages are
-//! ignored: turns have none.
+//! A deduplication id is required, as by SQS, but not used: a surplus turn does nothing. The queue is the local program's own, so
+//! it takes turns only, and the group of a turn is its chat. Attributes of messages are ignored: turns have none.
 //!
 //! Source: <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use annals_core::chat_key::ChatKey;
 use annals_store::queue::Turn;
 use md5::{Digest, Md5};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
 use super::fault::Fault;
-use crate::queue::{LocalQueue, Receipt};
+use crate::queue::LocalQueue;
 
 /// Account of all resources.
 pub(super) const ACCOUNT: &str = "000000000000";
@@ -26,15 +20,9 @@ pub(super) const QUEUE: &str = "annals.fifo";
 
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Time for which a deduplication id is remembered.
-const DEDUPLICATED_FOR: Duration = Duration::from_mins(5);
-
 /// The SQS service.
 pub(super) struct Sqs {
     queue: LocalQueue,
-    /// Receipts of the last five minutes, by chat and deduplication id. Locked during a send, so that a concurrent duplicate finds
-    /// the first message.
-    recent: Mutex<HashMap<(ChatKey, String), Receipt>>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +37,7 @@ struct SendMessage {
 
 impl Sqs {
     pub(super) fn new(queue: LocalQueue) -> Self {
-        Self { queue, recent: Mutex::default() }
+        Self { queue }
     }
 
     /// Carries out the operation `name`.
@@ -68,22 +56,13 @@ impl Sqs {
 
     async fn send_message(&self, request: SendMessage) -> Result<Value, Fault> {
         let turn = request.turn()?;
-        let key = (turn.chat.clone(), request.deduplication_id(&turn)?);
-        let mut recent = self.recent.lock().await;
-        let now = self.queue.now();
-        recent.retain(|_, receipt| now.since(receipt.at) < DEDUPLICATED_FOR);
-        let receipt = match recent.get(&key) {
-            Some(first) => *first,
-            None => self.queue.send(&turn).await.map_err(|error| {
-                tracing::error!(%error, "failed to store a message of SQS");
-                Fault::internal()
-            })?,
-        };
-        recent.entry(key).or_insert(receipt);
-        let Receipt { at, number } = receipt;
+        request.check(&turn)?;
+        let number = self.queue.send(&turn).await.map_err(|error| {
+            tracing::error!(%error, "failed to store a message of SQS");
+            Fault::internal()
+        })?;
         // Twenty digits that increase, even across restarts.
-        let sequence_number =
-            format!("{:020}", u128::from(at.as_millis().unsigned_abs()) * 1_000_000 + u128::from(number));
+        let sequence_number = format!("{number:020}");
         Ok(json!({
             "MessageId": uuid(&sequence_number),
             "MD5OfMessageBody": hex::encode(Md5::digest(&request.message_body)),
@@ -111,8 +90,8 @@ impl SendMessage {
         })
     }
 
-    /// Returns the deduplication id of `turn`, whose group must be its chat's.
-    fn deduplication_id(&self, turn: &Turn) -> Result<String, Fault> {
+    /// Checks the parameters beside `turn`, whose group must be its chat's.
+    fn check(&self, turn: &Turn) -> Result<(), Fault> {
         let Some(group) = &self.message_group_id else {
             let message = "The request must contain the parameter MessageGroupId.";
             return Err(Fault::new("com.amazonaws.sqs#MissingParameter", message));
@@ -141,7 +120,7 @@ impl SendMessage {
                 "this queue has one group for each chat: MessageGroupId must be the chat's session id",
             ));
         }
-        Ok(id.clone())
+        Ok(())
     }
 }
 

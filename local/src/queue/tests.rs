@@ -1,4 +1,4 @@
-use annals_core::sort_key::MessageId;
+use annals_core::sort_key::{MessageId, Timestamp};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
