@@ -46,24 +46,17 @@ pub(crate) const NDJSON: &str = "application/x-ndjson";
 /// A program, a stack or a data directory, and the key for it.
 #[derive(Clone)]
 pub struct Api {
-    transport: Transport,
+    client: reqwest::Client,
+    /// The address, without a slash at the end.
+    base: String,
+    /// The routes over the data directory, in place of the network.
+    routes: Option<Router>,
     key: SecretString,
-}
-
-#[derive(Clone)]
-enum Transport {
-    Network {
-        client: reqwest::Client,
-        /// The address, without a slash at the end.
-        base: String,
-        /// Its name for people: the address, of a program elsewhere.
-        name: String,
-        /// The source of the key and the address, for errors.
-        key_name: String,
-        url_name: String,
-    },
-    /// The routes over the data directory.
-    Here(Router),
+    /// Its name for people: the address, of a program elsewhere.
+    name: String,
+    /// The source of the key and the address, for errors.
+    key_name: String,
+    url_name: String,
 }
 
 /// A request without success, for people.
@@ -106,19 +99,20 @@ impl Api {
         let client = tls::client().connect_timeout(PATIENCE).read_timeout(PATIENCE).build()?;
         let base = base.trim_end_matches('/').to_owned();
         let name = base.clone();
-        Ok(Self { transport: Transport::Network { client, base, name, key_name, url_name }, key })
+        Ok(Self { client, base, routes: None, key, name, key_name, url_name })
     }
 
     /// Returns the endpoint for terminals, to whose socket `client` sends every request.
     pub(crate) fn of_terminal(client: ClientBuilder, key: SecretString) -> anyhow::Result<Self> {
-        let transport = Transport::Network {
+        Ok(Self {
             client: client.read_timeout(PATIENCE).build()?,
             base: "http://localhost".into(),
+            routes: None,
+            key,
             name: "the program".into(),
             key_name: "the terminal".into(),
             url_name: DATA_DIR.name.into(),
-        };
-        Ok(Self { transport, key })
+        })
     }
 
     /// Returns the API over the data directory, whether a program uses it or not, with an admin key of the name that its
@@ -148,33 +142,32 @@ impl Api {
         let system_prompt = env.optional("SYSTEM_PROMPT");
         let config = HttpConfig { keys, models, system_prompt, ..HttpConfig::default() };
         let http = Http::new(config, ingress, web, ViewConfig::from_env(env)?, (memory, profiles));
-        let router = annals_http::router(http);
-        Ok(Self { transport: Transport::Here(router), key: secret })
+        Ok(Self {
+            client: tls::loopback_client().build()?,
+            base: "http://localhost".into(),
+            routes: Some(annals_http::router(http)),
+            key: secret,
+            name: "this machine".into(),
+            key_name: "the key".into(),
+            url_name: DATA_DIR.name.into(),
+        })
     }
 
     /// Returns the name of the program, for people.
     pub(crate) fn name(&self) -> &str {
-        match &self.transport {
-            Transport::Network { name, .. } => name,
-            Transport::Here(_) => "this machine",
-        }
+        &self.name
     }
 
     /// Returns true for a program on this machine, whose requests cost nothing.
     pub(crate) fn is_near(&self) -> bool {
-        match &self.transport {
-            Transport::Network { base, .. } => {
-                let url = reqwest::Url::parse(base).ok();
-                url.and_then(|url| url.host_str().map(str::to_owned))
-                    .is_some_and(|host| matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]"))
-            }
-            Transport::Here(_) => true,
-        }
+        let url = reqwest::Url::parse(&self.base).ok();
+        url.and_then(|url| url.host_str().map(str::to_owned))
+            .is_some_and(|host| matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]"))
     }
 
     /// Returns the path of `rest` of the chat that a person has named. Over the data directory, it must be a ChatKey.
     pub(crate) fn of_chat(&self, chat: &str, rest: &str) -> anyhow::Result<String> {
-        if matches!(self.transport, Transport::Here(_)) {
+        if self.routes.is_some() {
             parse_chat_key(chat)?;
         }
         Ok(chat_path(chat, rest))
@@ -228,12 +221,9 @@ impl Api {
         accept: &str,
         body: Option<&Value>,
     ) -> anyhow::Result<Response> {
-        let (client, base) = match &self.transport {
-            Transport::Network { client, base, .. } => (client.clone(), base.as_str()),
-            Transport::Here(_) => (tls::loopback_client().build()?, "http://localhost"),
-        };
-        let request = client
-            .request(method, format!("{base}{path_and_query}"))
+        let request = self
+            .client
+            .request(method, format!("{}{path_and_query}", self.base))
             .bearer_auth(self.key.expose_secret())
             .header(header::ACCEPT, accept);
         let request = match body {
@@ -241,28 +231,22 @@ impl Api {
             None => request,
         };
         let request = request.build()?;
-        let answer = match &self.transport {
-            Transport::Network { client, name, url_name, .. } => {
-                client.execute(request).await.map_err(|error| {
-                    let why = chain(&error.without_url());
-                    failed(format!("{name} does not answer ({why}): check {url_name}, and that it runs"))
-                })?
-            }
-            Transport::Here(router) => answer_of(router, request).await?,
+        let answer = match &self.routes {
+            None => self.client.execute(request).await.map_err(|error| {
+                let (name, why, url_name) = (&self.name, chain(&error.without_url()), &self.url_name);
+                failed(format!("{name} does not answer ({why}): check {url_name}, and that it runs"))
+            })?,
+            Some(router) => answer_of(router, request).await?,
         };
         if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await.into()) }
     }
 
     async fn refusal(&self, answer: Response) -> Failed {
-        let (status, base) = (answer.status(), self.name());
+        let (status, base, key) = (answer.status(), &self.name, &self.key_name);
         let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
         let retry_after = retry_after.and_then(|secs| secs.parse().ok()).map(Duration::from_secs);
         let problem = answer.json::<Problem>().await.ok();
         let said = problem.as_ref().map(Problem::words).unwrap_or_default();
-        let key = match &self.transport {
-            Transport::Network { key_name, .. } => key_name.as_str(),
-            Transport::Here(_) => "the key",
-        };
         let words = match status {
             StatusCode::UNAUTHORIZED => format!(
                 "{base} does not accept the key (401): {key} must be the secret of one of its HTTP_API_KEYS"
@@ -287,12 +271,8 @@ impl Api {
     }
 
     fn not_annals(&self) -> String {
-        match &self.transport {
-            Transport::Network { name, url_name, .. } => {
-                format!("{name} does not answer as this version of Annals does: check {url_name}")
-            }
-            Transport::Here(_) => "the data directory has an unexpected answer".to_owned(),
-        }
+        let Self { name, url_name, .. } = self;
+        format!("{name} does not answer as this version of Annals does: check {url_name}")
     }
 }
 
