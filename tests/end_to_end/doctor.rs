@@ -103,7 +103,7 @@ async fn a_healthy_stack_is_reported_as_healthy() {
     assert!(lines.iter().all(is_fine), "{lines:#?}");
     let expected = format!(
         "settings, {table}, table index, table expiry, table backups, table billing, table deletion, \
-         {}, bucket access, bucket encryption, {}, queue throughput, queue visibility, queue dead letters, \
+         {}, bucket access, {}, queue throughput, queue visibility, queue dead letters, \
          telegram bot, telegram webhook, telegram deliveries, telegram address, lark app, lark events, \
          discord app, discord address, discord commands, discord intent, discord relay, model, \
          clock, clock, clock, clock, clock",
@@ -161,12 +161,7 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
         ),
         (|a| a.blocks = None, "bucket access", "aws s3api put-public-access-block"),
         (|a| a.blocks = Some([true, true, false, true]), "bucket access", "may be opened to the public"),
-        (|a| a.encryption = None, "bucket encryption", "off"),
-        (
-            |a| a.denied.push("GetEncryptionConfiguration"),
-            "bucket encryption",
-            "s3:GetEncryptionConfiguration",
-        ),
+        (|a| a.denied.push("GetBucketPublicAccessBlock"), "bucket access", "s3:GetBucketPublicAccessBlock"),
         (|a| a.denied.push("ListBucket"), "bucket annals-bucket-1", "s3:ListBucket"),
         (|a| unset(a, "FifoQueue"), "queue annals-Queue-1.fifo", "not FIFO"),
         (|a| queue(a, QUEUE)["DeduplicationScope"] = "queue".into(), "queue throughput", "300 turns"),
@@ -209,7 +204,7 @@ async fn in_a_chinese_locale_the_same_is_found_and_told_in_chinese() {
     let is_han = |c: char| ('\u{4e00}'..='\u{9fff}').contains(&c);
     let same: Vec<&str> =
         chinese.iter().filter(|line| !line.contains(is_han)).map(|line| line[7..27].trim_end()).collect();
-    assert_eq!(same, ["bucket encryption", "telegram bot", "discord app", "discord address"], "{chinese:#?}");
+    assert_eq!(same, ["telegram bot", "discord app", "discord address"], "{chinese:#?}");
     let fault = faults(&chinese).into_iter().find(|fault| fault.starts_with("model")).unwrap();
     assert!(code == 1 && fault.ends_with("拒绝了请求（401）：请检查 MODEL_API_KEY"), "{fault}");
     // `LANGUAGE` goes before the locale.

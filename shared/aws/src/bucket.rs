@@ -114,7 +114,7 @@ impl Bucket {
         Ok(listed.objects.into_iter().map(|object| object.key).collect())
     }
 
-    /// Reads what S3 says of the bucket itself, in XML: `encryption`, `publicAccessBlock`, or another query.
+    /// Reads what S3 says of the bucket itself, in XML: `publicAccessBlock`, or another query.
     pub async fn about(&self, query: &str) -> Result<String, Failure> {
         let path = format!("{}?{query}", self.root);
         let request = Request { method: "GET", path, headers: Vec::new(), body: Vec::new() };

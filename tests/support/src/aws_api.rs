@@ -47,8 +47,6 @@ pub struct Account {
     pub queues: BTreeMap<String, Value>,
     /// State of the bucket's four blocks of public access; `None` if never set.
     pub blocks: Option<[bool; 4]>,
-    /// The bucket's algorithm.
-    pub encryption: Option<&'static str>,
     /// Actions that the caller may not do, such as `DescribeTimeToLive`.
     pub denied: Vec<&'static str>,
     /// The versions of each secret, the newest last.
@@ -89,7 +87,6 @@ impl Account {
             ]
             .into(),
             blocks: Some([true; 4]),
-            encryption: Some("AES256"),
             denied: Vec::new(),
             secrets: BTreeMap::new(),
         }
@@ -255,7 +252,6 @@ impl Account {
         let action = match (method, uri.query().unwrap_or_default()) {
             (&Method::GET, query) if query.contains("list-type") => "ListBucket",
             (&Method::GET, query) if query.contains("publicAccessBlock") => "GetBucketPublicAccessBlock",
-            (&Method::GET, query) if query.contains("encryption") => "GetEncryptionConfiguration",
             // Where nobody says who they are, as clocks are compared.
             _ => return refused(403, "AccessDenied"),
         };
@@ -265,18 +261,12 @@ impl Account {
         if uri.path().trim_matches('/') != BUCKET {
             return refused(404, "NoSuchBucket");
         }
-        match (action, self.blocks, self.encryption) {
-            ("GetBucketPublicAccessBlock", None, _) => refused(404, "NoSuchPublicAccessBlockConfiguration"),
-            ("GetBucketPublicAccessBlock", Some([acls, ignored, policy, restricted]), _) => format!(
+        match (action, self.blocks) {
+            ("GetBucketPublicAccessBlock", None) => refused(404, "NoSuchPublicAccessBlockConfiguration"),
+            ("GetBucketPublicAccessBlock", Some([acls, ignored, policy, restricted])) => format!(
                 "<PublicAccessBlockConfiguration><BlockPublicAcls>{acls}</BlockPublicAcls><IgnorePublicAcls>{ignored}\
                  </IgnorePublicAcls><BlockPublicPolicy>{policy}</BlockPublicPolicy><RestrictPublicBuckets>{restricted}\
                  </RestrictPublicBuckets></PublicAccessBlockConfiguration>"
-            )
-            .into_response(),
-            ("GetEncryptionConfiguration", _, None) => refused(404, "ServerSideEncryptionConfigurationNotFoundError"),
-            ("GetEncryptionConfiguration", _, Some(algorithm)) => format!(
-                "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>{algorithm}\
-                 </SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>"
             )
             .into_response(),
             _ => StatusCode::OK.into_response(),

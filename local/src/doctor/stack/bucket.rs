@@ -5,7 +5,7 @@ use annals_aws::bucket::{Bucket, status};
 use annals_channel::finding::Finding;
 use annals_channel::words;
 
-use super::{deploy, unchecked};
+use super::unchecked;
 use crate::errors::aws_message;
 
 pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
@@ -38,7 +38,6 @@ pub(super) async fn check(aws: &SdkConfig, name: &str) -> Vec<Finding> {
     vec![
         Finding::ok(format!("bucket {name}"), words!("can be reached", "可以访问")),
         public_access(&bucket, name).await,
-        encryption(&bucket).await,
     ]
 }
 
@@ -60,22 +59,5 @@ async fn public_access(bucket: &Bucket, name: &str) -> Finding {
         }
         Err(error) if status(&error) == Some(404) => Finding::fault(CHECK, bad),
         Err(error) => unchecked(CHECK, "s3:GetBucketPublicAccessBlock", &error),
-    }
-}
-
-async fn encryption(bucket: &Bucket) -> Finding {
-    const CHECK: &str = "bucket encryption";
-    let off = || Finding::fault(CHECK, words!("off", "已关闭").followed_by(&deploy()));
-    match bucket.about("encryption").await {
-        Ok(answer) => {
-            // …<ApplyServerSideEncryptionByDefault><SSEAlgorithm>aws:kms</SSEAlgorithm>…
-            let algorithm = answer.split_once("<SSEAlgorithm>").and_then(|(_, rest)| rest.split('<').next());
-            match algorithm {
-                Some(algorithm) => Finding::ok(CHECK, algorithm.to_owned()),
-                None => off(),
-            }
-        }
-        Err(error) if status(&error) == Some(404) => off(),
-        Err(error) => unchecked(CHECK, "s3:GetEncryptionConfiguration", &error),
     }
 }
