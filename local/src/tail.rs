@@ -71,7 +71,8 @@ impl Arguments {
         };
         let every = self.every.map_or(if api.is_near() { NEAR } else { FAR }, Duration::from_secs);
         let mut chats = Chats::new(api, only, clock);
-        let mut events = chats.begin().await?;
+        chats.poll().await?;
+        let mut events = chats.take();
         eprintln!(
             "annals: following {} of {}, every {} s, with times in UTC. Ctrl-C ends.",
             only.unwrap_or("all chats"),

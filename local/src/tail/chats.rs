@@ -19,7 +19,7 @@ use crate::tty::line;
 const LISTED: usize = 50;
 /// Number of messages of a page.
 const PAGE: usize = 50;
-/// Number of pages that are read at a time at the start.
+/// Number of chats that are read at a time.
 const AT_ONCE: usize = 8;
 
 /// The chats as they were last read.
@@ -68,37 +68,17 @@ impl<'a> Chats<'a> {
         Self { api, only, clock, known, has_begun: false, new_since: Timestamp::MIN, events }
     }
 
-    /// Reads what there is. Returns the last events, oldest first.
-    pub(super) async fn begin(&mut self) -> anyhow::Result<Vec<Event>> {
-        let now = self.clock.now();
-        let (entries, is_all) = self.entries().await?;
-        let api = self.api;
-        let reads = stream::iter(entries).map(async |entry| {
-            let read = read(api, &entry, |_| true).await?;
-            anyhow::Ok((entry, read))
-        });
-        let reads: Vec<_> = reads.buffered(AT_ONCE).collect().await;
-        for read in reads {
-            let (entry, (messages, is_whole)) = read?;
-            self.compare(entry, &messages, is_whole);
-        }
-        self.has_begun = true;
-        if !is_all {
-            self.new_since = now;
-        }
-        Ok(self.take())
-    }
-
     /// Returns the events since the last call, oldest first.
     pub(super) fn take(&mut self) -> Vec<Event> {
         self.events.sort_by_key(|event| event.at);
         std::mem::take(&mut self.events)
     }
 
-    /// Reads what has happened since the last poll. If a request fails, the chats before it are read, and the others are read by
-    /// the next poll.
+    /// Reads what has happened since the last poll, or first the newest page of each chat. If a request fails, the chats before it
+    /// are read, and the others are read by the next poll.
     pub(super) async fn poll(&mut self) -> anyhow::Result<()> {
-        let (mut entries, _) = self.entries().await?;
+        let now = self.clock.now();
+        let (mut entries, is_all) = self.entries().await?;
         let listed: HashSet<String> = entries.iter().map(key_of).collect();
         let is_gone = |(key, known): &(&String, &Known)| {
             (known.is_sending || !is_at_rest(&known.entry)) && !listed.contains(*key)
@@ -111,19 +91,29 @@ impl<'a> Chats<'a> {
                 Err(error) => return Err(error),
             }
         }
-        for entry in entries {
-            let known = self.known.get(&key_of(&entry));
-            if known.is_some_and(|known| known.entry == entry && !known.is_sending) {
-                continue;
-            }
-            let since = self.new_since;
-            let is_reached = |message: &UiMessage| match known {
-                Some(known) => known.seen.contains_key(&message.id),
-                None => last_time(message) < since,
+        entries.retain(|entry| {
+            let had = self.known.get(&key_of(entry));
+            had.is_none_or(|had| had.entry != *entry || had.is_sending)
+        });
+        let (api, known, has_begun, since) = (self.api, &self.known, self.has_begun, self.new_since);
+        let reads = stream::iter(entries).map(async |entry| {
+            let had = known.get(&key_of(&entry));
+            let is_reached = |message: &UiMessage| match had {
+                Some(had) => had.seen.contains_key(&message.id),
+                None => !has_begun || last_time(message) < since,
             };
-            let (messages, is_whole) = read(self.api, &entry, is_reached).await?;
+            let read = read(api, &entry, is_reached).await?;
+            anyhow::Ok((entry, read))
+        });
+        let reads: Vec<_> = reads.buffered(AT_ONCE).collect().await;
+        for read in reads {
+            let (entry, (messages, is_whole)) = read?;
             self.compare(entry, &messages, is_whole);
         }
+        if !self.has_begun && !is_all {
+            self.new_since = now;
+        }
+        self.has_begun = true;
         Ok(())
     }
 
