@@ -45,10 +45,7 @@ impl Decoder {
                 if let Some(Value::String(said)) = self.parts[at].get_mut("text") {
                     said.push_str(&delta);
                 }
-                return Some(match kind {
-                    "text-delta" => Event::Text { delta },
-                    _ => Event::Reasoning,
-                });
+                return if kind == "text-delta" { self.text_at(at) } else { Some(Event::Reasoning) };
             }
             "start-step" => {
                 self.parts.push(json!({"type": "step-start"}));
@@ -93,6 +90,14 @@ impl Decoder {
         Some(Event::Parts { parts: self.parts() })
     }
 
+    /// Returns the event of the text at this place in `parts`.
+    fn text_at(&self, place: usize) -> Option<Event> {
+        let texts = self.parts[..=place].iter().filter(|part| part["type"] == "text");
+        let texts = texts.filter_map(|part| part["text"].as_str()).filter(|text| !text.trim().is_empty());
+        let (at, text) = texts.enumerate().last()?;
+        Some(Event::Text { at, text: text.to_owned() })
+    }
+
     fn find(&mut self, chunk: &Value) -> Option<&mut Value> {
         self.parts.iter_mut().find(|part| part["toolCallId"] == chunk["toolCallId"])
     }
@@ -130,7 +135,7 @@ mod tests {
             assert!(take(chunk).is_none());
         }
         let delta = take(json!({"type": "text-delta", "id": "1", "delta": "I look."}));
-        assert!(matches!(delta, Some(Event::Text { delta }) if delta == "I look."));
+        assert!(matches!(delta, Some(Event::Text { at: 0, text }) if text == "I look."));
         take(
             json!({"type": "tool-input-available", "toolCallId": "c", "toolName": "refund", "input": {"a": 1}}),
         );
@@ -155,5 +160,8 @@ mod tests {
             panic!()
         };
         assert_eq!((parts.len(), json!(parts[2])["state"].clone()), (3, json!("output-available")));
+        decoder.take(&json!({"type": "text-start", "id": "1"}));
+        let delta = decoder.take(&json!({"type": "text-delta", "id": "1", "delta": "Done."}));
+        assert!(matches!(delta, Some(Event::Text { at: 1, text }) if text == "Done."));
     }
 }

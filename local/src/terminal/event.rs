@@ -9,12 +9,10 @@ use annals_core::record::Kind;
 pub(super) enum Event {
     /// A run makes the reply, from its beginning.
     Begin { message_id: String },
-    /// More of its text.
-    Text { delta: String },
+    /// The text at this place among its texts that are not blank, as far as it is made.
+    Text { at: usize, text: String },
     /// More of its reasoning.
     Reasoning,
-    /// The answer broke off: everything since the last parts is void.
-    Void,
     /// The whole reply so far.
     Parts { parts: Vec<Part> },
     /// Confirmation of a command.

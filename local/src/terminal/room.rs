@@ -188,7 +188,7 @@ impl Events {
         self.room.pause().await;
         self.lines = lines_of(self.room.post(body).await?);
         self.decoder = Decoder::default();
-        Ok(Event::Void)
+        Ok(Event::Still)
     }
 
     /// Returns the reply as it is stored, which is another one than was streamed; `None` for a key that may not read it.

@@ -62,14 +62,12 @@ pub(super) struct Screen<W> {
     /// Id of the reply. A reply that is resumed after an approval is not shown from its beginning.
     message_id: String,
     markdown: Markdown,
-    /// Its texts as far as they are shown, and the number of complete ones.
+    /// Its texts as far as they are shown, and the number of its files that are.
     texts: Vec<String>,
-    whole: usize,
+    files: usize,
     /// The state of each call that is shown.
     calls: HashMap<String, String>,
     thinks: bool,
-    /// True if the screen shows text that is void. A note follows when new text is shown.
-    is_void: bool,
     /// True if the cursor is not at the start of a line.
     is_in_line: bool,
 }
@@ -83,10 +81,9 @@ impl<W: Write> Screen<W> {
             message_id: String::new(),
             markdown: Markdown::new(style.colours),
             texts: Vec::new(),
-            whole: 0,
+            files: 0,
             calls: HashMap::new(),
             thinks: false,
-            is_void: false,
             is_in_line: false,
         }
     }
@@ -141,7 +138,7 @@ impl<W: Write> Screen<W> {
                 self.begin(message_id);
                 Ok(())
             }
-            Event::Text { delta } => self.text(delta),
+            Event::Text { at, text } => self.text(*at, text, false),
             Event::Reasoning if !self.thinks => {
                 self.thinks = true;
                 self.remark(self.style.texts.thinking())?;
@@ -149,11 +146,7 @@ impl<W: Write> Screen<W> {
                 Ok(())
             }
             Event::Reasoning | Event::Still => Ok(()),
-            Event::Void => {
-                self.void();
-                Ok(())
-            }
-            Event::Parts { parts } => self.parts(parts),
+            Event::Parts { parts } => self.parts(parts, false),
             Event::Confirmed { text } | Event::Broken { text } => self.note(text),
             Event::Forgotten => self.note(&format!("· {}", self.style.texts.chat_forgotten())),
             Event::Done { message, .. } => self.done(message),
@@ -161,9 +154,7 @@ impl<W: Write> Screen<W> {
     }
 
     fn begin(&mut self, message_id: &str) {
-        if self.message_id == message_id {
-            self.void();
-        } else {
+        if self.message_id != message_id {
             self.forget();
             message_id.clone_into(&mut self.message_id);
         }
@@ -172,27 +163,33 @@ impl<W: Write> Screen<W> {
     fn forget(&mut self) {
         self.texts.clear();
         self.calls.clear();
-        (self.whole, self.thinks, self.is_void) = (0, false, false);
+        (self.files, self.thinks) = (0, false);
     }
 
-    fn text(&mut self, delta: &str) -> io::Result<()> {
-        if self.texts.len() == self.whole {
-            // The stored reply has no white space before the first word.
-            let delta = delta.trim_start();
-            if delta.is_empty() {
-                return Ok(());
+    /// Shows the rest of the text at this place among the reply's texts, which is whole if `is_end`. Another text than the one on
+    /// the screen, of an answer that broke off, follows a note.
+    fn text(&mut self, at: usize, text: &str, is_end: bool) -> io::Result<()> {
+        // The stored reply has no white space before the first word.
+        let text = text.trim_start();
+        let Some(had) = self.texts.get(at) else {
+            return if text.is_empty() { Ok(()) } else { self.open_text(text) };
+        };
+        let is_last = at + 1 == self.texts.len();
+        match text.strip_prefix(had.as_str()) {
+            Some("") => Ok(()),
+            Some(rest) if is_last => self.append(rest),
+            // A second stream of the reply begins with what is on the screen.
+            _ if had.trim() == text.trim() || (!is_end && had.starts_with(text)) => Ok(()),
+            _ => {
+                self.texts.truncate(at);
+                self.remark(self.style.texts.broke_off())?;
+                self.open_text(text)
             }
-            self.open_text(delta)
-        } else {
-            self.append(delta)
         }
     }
 
     fn open_text(&mut self, text: &str) -> io::Result<()> {
         self.rest()?;
-        if std::mem::take(&mut self.is_void) {
-            self.remark(self.style.texts.broke_off())?;
-        }
         self.texts.push(String::new());
         self.append(text)
     }
@@ -216,48 +213,34 @@ impl<W: Write> Screen<W> {
         Ok(())
     }
 
-    fn void(&mut self) {
-        self.is_void |= self.texts.len() > self.whole;
-        self.texts.truncate(self.whole);
-    }
-
-    /// Shows the rest of the reply so far.
-    fn parts(&mut self, parts: &[Part]) -> io::Result<()> {
-        let mut texts = 0;
+    /// Shows the rest of the reply so far, which is whole if `is_end`.
+    fn parts(&mut self, parts: &[Part], is_end: bool) -> io::Result<()> {
+        let (mut texts, mut files) = (0, 0);
         for part in parts {
             match part.view() {
                 PartView::Text(text) if !text.trim().is_empty() => {
-                    self.whole_text(texts, text)?;
+                    self.text(texts, text, is_end)?;
                     texts += 1;
                 }
                 PartView::Tool { name, call_id, state, input, error, .. } => {
                     self.call(name, call_id, state, input, error)?;
                 }
-                PartView::File { media_type, filename, url } if texts >= self.whole => {
-                    let url = if url.starts_with("data:") { "inline" } else { url };
-                    let file = self.style.texts.file_of_reply(filename, media_type, url);
-                    self.note(&format!("· {file}"))?;
+                PartView::File { media_type, filename, url } => {
+                    files += 1;
+                    if files > self.files {
+                        self.files = files;
+                        let url = if url.starts_with("data:") { "inline" } else { url };
+                        let file = self.style.texts.file_of_reply(filename, media_type, url);
+                        self.note(&format!("· {file}"))?;
+                    }
                 }
                 _ => {}
             }
         }
-        self.whole = texts;
-        self.texts.truncate(texts);
+        if is_end {
+            self.texts.truncate(texts);
+        }
         self.thinks = false;
-        Ok(())
-    }
-
-    fn whole_text(&mut self, at: usize, text: &str) -> io::Result<()> {
-        let Some(had) = self.texts.get(at) else { return self.open_text(text) };
-        if let Some(rest) = text.strip_prefix(had.as_str()) {
-            let rest = rest.to_owned();
-            return if at + 1 == self.texts.len() && !rest.is_empty() { self.append(&rest) } else { Ok(()) };
-        }
-        if had.trim() != text.trim() {
-            self.is_void = true;
-            self.texts.truncate(at);
-            return self.open_text(text);
-        }
         Ok(())
     }
 
@@ -307,10 +290,8 @@ impl<W: Write> Screen<W> {
             return self.cause(message);
         }
         let id = message.metadata.message_id().unwrap_or(&message.id);
-        if self.message_id != id {
-            self.begin(id);
-        }
-        self.parts(&message.parts)?;
+        self.begin(id);
+        self.parts(&message.parts, true)?;
         if message.metadata.stopped_by().is_some() {
             return self.remark(self.style.texts.answer_stopped());
         }
@@ -339,8 +320,12 @@ mod tests {
 
     const PLAIN: Style = Style { colours: false, can_move: false, is_terminal: true, texts: &En };
 
-    fn text(delta: &str) -> Event {
-        Event::Text { delta: delta.into() }
+    fn text(text: &str) -> Event {
+        text_at(0, text)
+    }
+
+    fn text_at(at: usize, text: &str) -> Event {
+        Event::Text { at, text: text.into() }
     }
 
     fn call(state: &str) -> Part {
@@ -364,7 +349,7 @@ mod tests {
     #[test]
     fn a_reply_is_shown_once_and_whole() {
         let hello = || Part::text("Hello, Ada.");
-        check(&[text(" \n"), text("Hello"), text(", Ada."), done(vec![hello()])], "Hello, Ada.\n");
+        check(&[text(" \nHello"), text(" \nHello, Ada."), done(vec![hello()])], "Hello, Ada.\n");
         check(&[text("Hello"), done(vec![hello()])], "Hello, Ada.\n");
         check(&[done(vec![hello()])], "Hello, Ada.\n");
         check(&[text("\x1b[31mred\r\nblue")], "\u{FFFD}[31mred\nblue");
@@ -373,7 +358,7 @@ mod tests {
     #[test]
     fn a_note_separates_a_broken_answer_from_the_next() {
         let broke_off = "Hel\n· that broke off; once more\n";
-        check(&[text("Hel"), Event::Void, text("Good day")], &format!("{broke_off}Good day"));
+        check(&[text("Hel"), text("Good day")], &format!("{broke_off}Good day"));
         check(&[text("Hel"), done(vec![Part::text("Good day")])], &format!("{broke_off}Good day\n"));
         let stopped = |text: &str| {
             let mut message = UiMessage::text("m/reply", Role::Assistant, text);
@@ -381,8 +366,25 @@ mod tests {
             Event::Done { message, failed: false }
         };
         let unanswered = stopped(En.stopped_unanswered());
-        check(&[text("Hel"), Event::Void, unanswered], "Hel\n· stopped\n");
+        check(&[text("Hel"), unanswered], "Hel\n· stopped\n");
         check(&[text("Hel"), stopped("Hello")], "Hello\n· stopped\n");
+    }
+
+    #[test]
+    fn a_second_stream_of_a_reply_repeats_nothing() {
+        check(&[text("Hello, A"), text("He"), text("Hello, Ada.")], "Hello, Ada.");
+        let file = || Part::new(json!({"type": "file", "mediaType": "image/png", "url": "data:,"})).unwrap();
+        let parts = || vec![Part::text("I look."), file()];
+        let so_far = || Event::Parts { parts: parts() };
+        let shown = format!("I look.\n· {}\n", En.file_of_reply(None, "image/png", "inline"));
+        check(&[text("I look."), so_far(), text("I"), so_far(), done(parts())], &shown);
+        // Another answer that only begins in the same way.
+        let events = [
+            text("Here"),
+            text_at(1, "Found."),
+            done(vec![Part::text("Here you are."), Part::text("Found.")]),
+        ];
+        check(&events, "Here\nFound.\n· that broke off; once more\nHere you are.\nFound.\n");
     }
 
     #[test]
@@ -395,7 +397,7 @@ mod tests {
                 text("I look."),
                 Event::Parts { parts: vec![before(), call("input-available")] },
                 Event::Parts { parts: vec![before(), call("output-available")] },
-                text("Found."),
+                text_at(1, "Found."),
                 done(vec![before(), call("output-available"), after()]),
             ],
             "· thinking\nI look.\n· search {\"query\":\"beans\"}\nFound.\n",
