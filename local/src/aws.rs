@@ -18,7 +18,7 @@ mod sqs;
 
 use std::future::pending;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use annals_io::clock::Clock;
@@ -79,20 +79,6 @@ impl Arguments {
 const NO_QUERY_PROTOCOL: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>InvalidAction</Code><Message>DynamoDB, S3, SQS \
     and Secrets Manager are here; SQS by its JSON protocol</Message></Error></ErrorResponse>";
 
-/// Address of the services, and content of Secrets Manager.
-pub struct Plan {
-    address: SocketAddr,
-    data_dir: PathBuf,
-    secrets: Secrets,
-}
-
-impl Plan {
-    /// Plans the services of the program of `config`, at `address`.
-    pub fn new(address: SocketAddr, config: &LocalConfig) -> Self {
-        Self { address, data_dir: config.data_dir.clone(), secrets: Secrets::of(config) }
-    }
-}
-
 /// The services at one address.
 pub struct Gateway {
     listener: TcpListener,
@@ -110,15 +96,15 @@ struct Services {
 }
 
 impl Gateway {
-    /// Binds the address of `plan`. The caller holds the lock of the data directory.
+    /// Binds `address`, for the services of the program of `config`. The caller holds the lock of the data directory.
     pub(crate) async fn bind(
-        plan: Plan,
+        address: SocketAddr,
+        config: &LocalConfig,
         stores: &Stores,
         queue: LocalQueue,
         clock: Clock,
     ) -> anyhow::Result<Self> {
-        let Plan { address, data_dir, secrets } = plan;
-        let key = Key::of(&data_dir)?;
+        let key = Key::of(&config.data_dir)?;
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
                 "failed to listen on {address}: choose another port with --port, or an address of this machine with --host"
@@ -130,13 +116,13 @@ impl Gateway {
                 .folder
                 .service(Some(SimpleAuth::from_single(ACCESS_KEY, key.secret.expose_secret())))?,
             sqs: Sqs::new(queue),
-            secrets,
+            secrets: Secrets::of(config),
             key,
             bodies: BodyReader::default(),
             clock,
         };
         let gateway = Self { listener, services };
-        gateway.write_sam_env(&data_dir)?;
+        gateway.write_sam_env(&config.data_dir)?;
         Ok(gateway)
     }
 

@@ -185,7 +185,7 @@ async fn serve(
     // With the key that the program has created.
     let config = config.with_key()?;
     if let Some(address) = aws {
-        program = program.with_aws(aws::Plan::new(address, &config)).await?;
+        program = program.with_aws(address, &config).await?;
     }
     let base = format!("http://{}", program.address()?);
     let variables = program.gateway().map(aws::Gateway::variables).transpose()?;

@@ -43,7 +43,7 @@ use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 
-use crate::aws::{Gateway, Plan};
+use crate::aws::Gateway;
 use crate::config::LocalConfig;
 use crate::guard::{Guard, only_local};
 use crate::histories::history;
@@ -216,10 +216,11 @@ impl Program {
         })
     }
 
-    /// Adds AWS's services.
-    pub async fn with_aws(mut self, plan: Plan) -> anyhow::Result<Self> {
+    /// Adds AWS's services at `address`, with the secrets of `config`.
+    pub async fn with_aws(mut self, address: SocketAddr, config: &LocalConfig) -> anyhow::Result<Self> {
         let clock = self.agent.clock.clone();
-        self.gateway = Some(Gateway::bind(plan, &self.stores, self.queue.clone(), clock).await?);
+        let gateway = Gateway::bind(address, config, &self.stores, self.queue.clone(), clock);
+        self.gateway = Some(gateway.await?);
         Ok(self)
     }
 

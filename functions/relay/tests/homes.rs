@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use annals_core::settings::Env;
 use annals_io::clock::Clock;
-use annals_local::aws::Plan;
 use annals_local::config::LocalConfig;
 use annals_local::program::Program;
 use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
@@ -44,8 +43,8 @@ impl World {
             _ => None,
         };
         let config = LocalConfig::from_env(Env::new(&setting)).unwrap();
-        let plan = Plan::new("127.0.0.1:0".parse().unwrap(), &config);
-        let program = Program::start(config, Clock::system()).await.unwrap().with_aws(plan).await.unwrap();
+        let program = Program::start(config.clone(), Clock::system()).await.unwrap();
+        let program = program.with_aws("127.0.0.1:0".parse().unwrap(), &config).await.unwrap();
         let base = format!("http://{}", program.address().unwrap());
         let mut variables = program.gateway().unwrap().variables().unwrap();
         variables.retain(|(name, _)| *name != "ANNALS_SECRETS");
