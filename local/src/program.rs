@@ -42,6 +42,7 @@ use axum::{Json, Router, middleware};
 use futures::future::BoxFuture;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
+use tokio::task::JoinSet;
 
 use crate::aws::Gateway;
 use crate::config::LocalConfig;
@@ -244,24 +245,28 @@ impl Program {
     pub async fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> anyhow::Result<()> {
         let clock = self.agent.clock.clone();
         let turns = tokio::spawn(self.queue.run(self.agent, self.ready));
-        let cleaning = tokio::spawn(keep_clean(self.stores.clone(), clock.clone()));
-        let upkeep = tokio::spawn(keep_up(self.compactor, self.stores.dynamodb));
-        let schedules = tokio::spawn(keep_schedules(self.scheduling));
-        let terminal = match self.terminal {
-            Ok(terminal) => Some(tokio::spawn(terminal)),
+        // Ends its tasks when it is dropped.
+        let mut others = JoinSet::new();
+        others.spawn(keep_clean(self.stores.clone(), clock.clone()));
+        others.spawn(keep_up(self.compactor, self.stores.dynamodb));
+        others.spawn(keep_schedules(self.scheduling));
+        match self.terminal {
+            Ok(terminal) => drop(others.spawn(terminal)),
             Err(error) => {
                 let error = format!("{error:#}");
                 tracing::warn!(
                     error,
                     "`annals chat` will not find this program: set ANNALS_DATA_DIR to another path"
                 );
-                None
             }
-        };
-        let gateway = self.gateway.map(|gateway| tokio::spawn(gateway.serve()));
+        }
+        if let Some(gateway) = self.gateway {
+            others.spawn(gateway.serve());
+        }
         // Not from a terminal's own program: the other channels do not receive there either.
-        let relay = self.relay.filter(|_| self.listener.is_some());
-        let relay = relay.map(|relay| tokio::spawn(run_relay(relay)));
+        if let Some(relay) = self.relay.filter(|_| self.listener.is_some()) {
+            others.spawn(run_relay(relay));
+        }
         let (stopping, stopped) = tokio::sync::oneshot::channel();
         let shutdown = async move {
             shutdown.await;
@@ -282,12 +287,6 @@ impl Program {
         turns.abort();
         // A terminal may open the directory again, which releases the chats of runs that have ended.
         drop(turns.await);
-        cleaning.abort();
-        upkeep.abort();
-        schedules.abort();
-        for task in [terminal, gateway, relay].into_iter().flatten() {
-            task.abort();
-        }
         Ok(())
     }
 }
