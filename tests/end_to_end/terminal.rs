@@ -490,6 +490,14 @@ async fn a_refusing_model_is_reported_in_one_line_at_the_prompt_and_on_stderr() 
     assert_eq!((code, out.as_str()), (0, "You said: hello\n"));
     assert!(error.starts_with(&format!("annals: {WHY}")) && error.ends_with("; once more\n"), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
+    // In the chat of the Person to whom the one at the terminal is linked.
+    let linked = tempfile::tempdir().unwrap();
+    model.fail(3, 400);
+    let mut command = hosted(linked.path(), &["chat", "hello"], &model);
+    command.env("DM_SCOPE", "user").env("LINKS", "ada,local");
+    let (code, out, error) = piped(command, "");
+    assert_eq!((code, out.as_str()), (0, "You said: hello\n"));
+    assert!(error.contains(&format!("annals: {WHY}")), "{error}");
 }
 
 /// One answer for all that is printed.

@@ -4,7 +4,6 @@
 use std::future::pending;
 use std::time::Duration;
 
-use annals_core::chat_key::ChatKey;
 use annals_core::texts::Texts;
 use annals_io::clock::Clock;
 use annals_io::tls;
@@ -44,6 +43,8 @@ struct OwnProgram {
     stop: oneshot::Sender<()>,
     served: JoinHandle<anyhow::Result<()>>,
     failures: broadcast::Receiver<Failed>,
+    /// The last failure, until it is known if it is this terminal's.
+    failed: Option<Failed>,
 }
 
 impl Session {
@@ -94,16 +95,29 @@ impl Session {
     }
 
     /// Waits for the next failure of a run for this terminal, which is retried, and returns its reason. Waits forever if the program
-    /// is not the terminal's own: that one logs failures itself.
+    /// is not the terminal's own: that one logs failures itself. Cancel-safe.
     pub(super) async fn failed(&mut self) -> String {
-        let Some(here) = &mut self.here else { return pending().await };
-        let chat = ChatKey::direct(&here.config.agent.agent_id, &here.config.user).ok();
+        let own = self.here.as_mut().and_then(|here| here.own.as_mut());
+        let Some(OwnProgram { failures, failed, .. }) = own else { return pending().await };
         loop {
-            let Some(OwnProgram { failures, .. }) = &mut here.own else { return pending().await };
-            match failures.recv().await {
-                Ok(failed) if Some(&failed.chat) == chat.as_ref() => return plain(&failed.error),
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return pending().await,
+            let Some(Failed { chat, error }) = failed else {
+                match failures.recv().await {
+                    Ok(next) => *failed = Some(next),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return pending().await,
+                }
+                continue;
+            };
+            let (chat, why) = (chat.to_string(), plain(error));
+            // Links and agents decide which chat is the terminal's, so its newest message tells. If it cannot be read, the reason
+            // is probably the same.
+            let is_own = match self.room.history(1).await {
+                Ok(newest) => newest.iter().any(|message| message.metadata.chat_key() == Some(&*chat)),
+                Err(_) => true,
+            };
+            *failed = None;
+            if is_own {
+                return why;
             }
         }
     }
@@ -122,7 +136,7 @@ impl Here {
                 let (stop, stopped) = oneshot::channel();
                 let failures = program.failures();
                 let served = tokio::spawn(program.serve(async { drop(stopped.await) }));
-                self.own = Some(OwnProgram { stop, served, failures });
+                self.own = Some(OwnProgram { stop, served, failures, failed: None });
             }
             match room.history(1).await {
                 Ok(_) => return Ok(()),
