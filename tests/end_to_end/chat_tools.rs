@@ -94,6 +94,22 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     app.finish().await;
 }
 
+#[tokio::test]
+async fn a_repeat_gets_an_archived_reply_that_had_asked() {
+    let (_shop, app) = start_with_shop(&asks()).await;
+    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
+    let said = user("m1", "Pay A1 back.");
+    post(&app, &submit(from_ref(&said))).await.rest().await;
+    app.idle().await;
+    let reply = app.history(ROOM).await.pop().unwrap();
+    post(&app, &submit(&[said.clone(), answered(&reply, true)])).await.rest().await;
+    app.idle().await;
+    app.leave_the_table(ROOM).await;
+    let chunks = post(&app, &submit(from_ref(&said))).await.rest().await;
+    assert_eq!(kinds(&chunks).last(), Some(&"finish"), "{chunks:?}");
+    app.finish().await;
+}
+
 /// `useChat` would send the answer again and again if the stream ended as usual, with the request open as before.
 #[tokio::test]
 async fn a_request_that_has_lapsed_is_not_there() {

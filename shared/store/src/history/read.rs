@@ -171,7 +171,7 @@ impl History {
 
     /// Reads the newest form of the reply at `reply`, if it does not continue before a person says something.
     pub async fn settled(&self, chat: &ChatKey, reply: &SortKey) -> Result<Fate, HistoryError> {
-        let records = self.message(chat, reply).await?;
+        let records = self.message_anywhere(chat, reply).await?;
         Ok(match approval::settled(&records, reply, self.clock.now()) {
             Some(record) => Fate::Settled(Box::new(record.clone())),
             None if records.is_empty() => Fate::Forgotten,
