@@ -22,14 +22,13 @@ use std::sync::Arc;
 
 use annals_channel::settings::DmScope;
 use annals_core::chat_key::ChatKey;
-use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::language::Language;
 use annals_core::message::{Part, Role};
 use annals_core::record::Channel;
 use annals_core::sort_key::MessageId;
 use annals_core::texts::Texts;
-use annals_engine::ingress::{Commanded, Ingress, confirms_stop};
+use annals_engine::ingress::{Ingress, confirms_stop};
 use annals_engine::live::Listener;
 use annals_runtime::problem::Problem;
 use annals_runtime::telemetry;
@@ -52,7 +51,7 @@ pub(crate) use self::submit::named_by;
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::follow::{Awaited, Follower};
-use crate::messages::Reset;
+use crate::messages::{Reset, append};
 use crate::request::{
     Body, InChat, InRoom, NewId, Query, QueryParameters, RoomPath, UserId, bad_user, draft,
 };
@@ -168,17 +167,10 @@ pub(crate) async fn stop(
     };
     let parts = vec![Part::text("/stop")];
     let draft = room.placed(draft(&caller, &chat, Channel::Web, &user_id, message_id.clone(), ts, parts));
-    let commanded = ingress.command_alone(&Command::Stop, &draft).await?;
-    let Commanded { appended, confirmation } = commanded.ok_or_else(Problem::command_id_taken)?;
-    let stopped = if let Some(confirmation) = confirmation {
-        let stopped = confirmation.is_stop;
-        ingress.confirmed(&draft, confirmation).await?;
-        stopped
-    } else {
-        // A repeated command does nothing and gets the first one's result, which its confirmation holds.
-        let confirmation = ingress.confirmation_of(&draft, &appended.base).await?;
-        confirmation.is_some_and(|record| confirms_stop(&record))
-    };
+    let appended = Box::pin(append(ingress, &draft, true)).await?;
+    // Read back, since a repeated command does nothing and gets the first one's result, which its confirmation holds.
+    let confirmation = ingress.confirmation_of(&draft, &appended.base).await?;
+    let stopped = confirmation.is_some_and(|record| confirms_stop(&record));
     Ok(Json(Stopped { chat_key: chat, message_id, stopped }))
 }
 

@@ -104,8 +104,6 @@ pub struct Commanded {
 #[derive(Clone, Debug)]
 pub struct Confirmation {
     pub text: String,
-    /// True if the command was a `/stop` that ended something.
-    pub is_stop: bool,
     /// The command, whose channel and chat it is sent to.
     pub to: Record,
     /// The base of the command, after which it is recorded.
@@ -332,7 +330,6 @@ impl Ingress {
             to: self.history.record_of(draft, draft.key(), 0),
             base: appended.base.clone(),
             message: answered.message(),
-            is_stop: answered.notice == Some(Notice::Stopped),
             text: answered.text,
         });
         Ok(Commanded { appended, confirmation })
