@@ -102,7 +102,7 @@ pub(crate) async fn say(
     // A run here delivers nowhere, and in a person's chat it could take up messages of other channels.
     let run = http.web.run.as_ref().filter(|_| room.direct.is_none());
     let run = run.map(|run| tokio::spawn(run(chat.clone(), awaited.base())));
-    let encoder = encoder.with_admin(caller.admin).with_texts(http.texts(&caller));
+    let encoder = encoder.for_caller(caller.admin, http.texts(&caller));
     let mut response = http.stream(chat, awaited, listener, may_be_stored, encoder, run);
     let past = HeaderValue::from_static(if is_past_known { "same" } else { "differs" });
     response.headers_mut().insert(PAST, past);
@@ -123,7 +123,7 @@ pub(crate) async fn resume(
     let chat = http.room(&caller, chat, query.scope(), &user_id, None).await?.chat;
     let listener = http.web.live.listen(&chat);
     let Some(awaited) = http.awaited(&chat).await? else { return Ok(StatusCode::NO_CONTENT.into_response()) };
-    let encoder = ChunkEncoder::new("", &[]).with_admin(caller.admin).with_texts(http.texts(&caller));
+    let encoder = ChunkEncoder::new("", &[]).for_caller(caller.admin, http.texts(&caller));
     Ok(http.stream(chat, awaited, listener, true, encoder, None))
 }
 

@@ -118,10 +118,9 @@ enum MemoryOf {
 pub(crate) async fn messages(
     State(http): State<Arc<Http>>,
     InChat { caller, chat }: InChat,
-    query: Result<Query<PageQuery>, Problem>,
+    Query(query): Query<PageQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    let Query(query) = query?;
     let limit = limit_of(query.limit.as_deref(), DEFAULT_PAGE, MAX_PAGE)?;
     let position = position(&query)?;
     if accepts(&headers, NDJSON) {

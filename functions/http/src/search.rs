@@ -66,9 +66,8 @@ struct HitView {
 pub(crate) async fn search(
     State(http): State<Arc<Http>>,
     InChat { chat, .. }: InChat,
-    query: Result<Query<SearchQuery>, Problem>,
+    Query(SearchQuery { q, limit }): Query<SearchQuery>,
 ) -> Result<Json<Hits>, Failure> {
-    let Query(SearchQuery { q, limit }) = query?;
     if q.trim().is_empty() || q.chars().count() > MAX_QUERY_CHARS {
         let detail = format!("\"q\", the text to look for, must have 1 to {MAX_QUERY_CHARS} characters");
         return Err(Problem::bad_request("bad-search", "The search is invalid", detail).into());

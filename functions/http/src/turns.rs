@@ -128,9 +128,8 @@ pub(crate) async fn one(
     State(http): State<Arc<Http>>,
     InChat { chat, .. }: InChat,
     Path(path): Path<TurnPath>,
-    query: Result<Query<TurnQuery>, Problem>,
+    Query(TurnQuery { ts }): Query<TurnQuery>,
 ) -> Result<Json<TurnView>, Failure> {
-    let Query(TurnQuery { ts }) = query?;
     let ts = ts.map(|ts| ts.parse().ok().and_then(Timestamp::from_millis).ok_or_else(invalid_ts));
     let history = http.ingress.history();
     let found = find(history, &chat, &path.id, ts.transpose()?).await.map_err(Failure::unreadable)?;

@@ -52,7 +52,6 @@ pub(crate) struct ChunkEncoder {
     list: fn(&Record) -> UiMessage,
     /// White space at the beginning of a text and of reasoning, sent with the first other character.
     blank: [String; 2],
-    ids: u32,
     /// Texts in the language of the client's request.
     pub(crate) texts: &'static dyn Texts,
 }
@@ -88,23 +87,14 @@ impl ChunkEncoder {
             is_stale: false,
             list: Record::listed,
             blank: <[String; 2]>::default(),
-            ids: 0,
             texts: &En,
         }
     }
 
-    /// Encodes errors in the language of `texts`.
+    /// Encodes for a caller with an admin key, or for another, and errors in the language of `texts`.
     #[must_use]
-    pub(crate) fn with_texts(mut self, texts: &'static dyn Texts) -> Self {
-        self.texts = texts;
-        self
-    }
-
-    /// Encodes for a caller with an admin key, or for another.
-    #[must_use]
-    pub(crate) fn with_admin(mut self, is_admin: bool) -> Self {
-        self.list = if is_admin { Record::listed_for_admins } else { Record::listed };
-        self
+    pub(crate) fn for_caller(self, is_admin: bool, texts: &'static dyn Texts) -> Self {
+        Self { list: if is_admin { Record::listed_for_admins } else { Record::listed }, texts, ..self }
     }
 
     /// Takes the chunks to send next.
@@ -352,8 +342,7 @@ impl ChunkEncoder {
     }
 
     fn begin_text(&mut self, is_reasoning: bool, text: &str) {
-        self.ids += 1;
-        let id = self.ids.to_string();
+        let id = self.sent.len().to_string();
         let kind = if is_reasoning { "reasoning-start" } else { "text-start" };
         self.out.push(json!({"type": kind, "id": id}));
         self.sent.push(SentPart::Text { is_reasoning, text: String::new(), open: Some(id) });

@@ -185,12 +185,12 @@ fn only_admins_are_sent_the_cause_of_a_failure() {
     let mut failed = record(Kind::Notice, json!([text("Sorry.")]));
     failed.message.metadata.set_cause("check MODEL_API_KEY");
     for is_admin in [true, false] {
-        let mut encoder = ChunkEncoder::new("", &[]).with_admin(is_admin);
+        let mut encoder = ChunkEncoder::new("", &[]).for_caller(is_admin, &En);
         encoder.finish(&failed);
         let chunks = encoder.take();
         let cause = chunks.last().unwrap()["messageMetadata"].get("cause");
         assert_eq!(cause, is_admin.then(|| json!("check MODEL_API_KEY")).as_ref());
-        let mut broken = ChunkEncoder::new("m1/reply", &[]).with_admin(is_admin);
+        let mut broken = ChunkEncoder::new("m1/reply", &[]).for_caller(is_admin, &En);
         broken.delta(false, "One");
         broken.finish(&failed);
         let wanted = if is_admin { "error Sorry. (check MODEL_API_KEY)" } else { "error Sorry." };
