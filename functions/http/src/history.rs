@@ -1,5 +1,6 @@
 //! Reads histories and contexts: `GET /v1/chats/{chatId}/messages`, `GET /v1/chats/{chatId}/context`.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use annals_core::chat_key::ChatKey;
@@ -12,14 +13,15 @@ use annals_core::time_marks::{self, TimeMarks};
 use annals_core::tokens;
 use annals_engine::remembering::{Recalled, recalled};
 use annals_runtime::problem::Problem;
-use annals_store::history::{Cursor, History, HistoryError, MAX_PAGE, Page, Position};
+use annals_store::history::{Cursor, HistoryError, MAX_PAGE, Page, Position};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures::{Stream, TryStreamExt as _, stream};
+use futures::channel::mpsc;
+use futures::{SinkExt as _, StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -29,7 +31,7 @@ use crate::request::{ChatPath, InChat, Query, QueryParameters, accepts};
 use crate::schema;
 use crate::state::Http;
 
-pub(crate) const NDJSON: &str = "application/x-ndjson";
+const NDJSON: &str = "application/x-ndjson";
 const DEFAULT_PAGE: usize = 50;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -124,8 +126,16 @@ pub(crate) async fn messages(
     let limit = limit_of(query.limit.as_deref(), DEFAULT_PAGE, MAX_PAGE)?;
     let position = position(&query)?;
     if accepts(&headers, NDJSON) {
-        let body = Body::from_stream(lines(http.ingress.history().clone(), caller, chat));
-        return Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response());
+        let history = http.ingress.history().clone();
+        return Ok(ndjson(|mut lines| async move {
+            let mut next = Some(Position::Oldest);
+            while let Some(position) = next {
+                let page = history.page(&chat, &position, MAX_PAGE).await?;
+                lines.send(listed_lines(&caller, &page.records)?).await;
+                next = page.after.map(Position::After);
+            }
+            Ok(())
+        }));
     }
     let page = http.ingress.history().page(&chat, &position, limit).await;
     let Page { records, before, after } = page.map_err(Failure::unreadable)?;
@@ -215,24 +225,33 @@ pub(crate) fn limit_of(limit: Option<&str>, default: usize, most: usize) -> Resu
     }
 }
 
-/// Streams the whole history as JSON lines, oldest first. Reads the next page when the caller has taken the last.
-fn lines(history: History, caller: Caller, chat: ChatKey) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    let first = (history, caller, chat, Some(Position::Oldest));
-    logged(stream::try_unfold(first, async |(history, caller, chat, position)| {
-        let Some(position) = position else { return Ok(None) };
-        let page = history.page(&chat, &position, MAX_PAGE).await?;
-        let lines = listed_lines(&caller, &page.records)?;
-        Ok(Some((lines, (history, caller, chat, page.after.map(Position::After)))))
-    }))
+/// The writer's end of an answer of JSON lines.
+pub(crate) struct Lines(mpsc::Sender<Result<Bytes, HistoryError>>);
+
+impl Lines {
+    /// Sends whole lines. Returns when the caller has taken them, so that no more is read than is taken.
+    pub(crate) async fn send(&mut self, lines: impl Into<Bytes>) {
+        drop(self.0.send(Ok(lines.into())).await);
+    }
 }
 
-/// Returns `lines`, whose first error is logged: the caller sees an answer that breaks off.
-pub(crate) fn logged(
-    lines: impl Stream<Item = Result<Bytes, HistoryError>>,
-) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    lines.inspect_err(|error| {
-        tracing::error!(%error, "failed to read what is being sent; the answer breaks off");
-    })
+/// Returns an answer of JSON lines, which `write` sends. Its error is logged: the caller sees an answer that breaks off.
+pub(crate) fn ndjson<W>(write: impl FnOnce(Lines) -> W) -> Response
+where
+    W: Future<Output = Result<(), HistoryError>> + Send + 'static,
+{
+    let (sender, sent) = mpsc::channel(0);
+    let mut failed = sender.clone();
+    let writing = write(Lines(sender));
+    let written = async move {
+        if let Err(error) = writing.await {
+            tracing::error!(%error, "failed to read what is being sent; the answer breaks off");
+            drop(failed.send(Err(error)).await);
+        }
+    };
+    // The answer itself runs its writer, and ends it if the caller leaves.
+    let lines = stream::select(sent, stream::once(written).filter_map(|()| ready(None)));
+    ([(header::CONTENT_TYPE, NDJSON)], Body::from_stream(lines)).into_response()
 }
 
 /// Returns `records` as JSON lines: one `UIMessage` each, as listed for `caller`.

@@ -2,7 +2,6 @@
 //! /v1/people/{id}/export`.
 
 use std::collections::BTreeSet;
-use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,24 +14,21 @@ use annals_engine::ingress::people::{MAX_IDENTITIES, TooMany};
 use annals_io::random;
 use annals_runtime::problem::Problem;
 use annals_store::history::directory::MAX_CHATS;
-use annals_store::history::{History, HistoryError, MAX_PAGE, Position};
+use annals_store::history::{History, HistoryError, MAX_PAGE, Page, Position};
 use annals_store::memory::Memory;
 use axum::Json;
-use axum::body::Body as ResponseBody;
 use axum::extract::{FromRequestParts, Path, State};
-use axum::http::header;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
 use crate::auth::Caller;
 use crate::failure::Failure;
 use crate::forget::unfinished;
-use crate::history::{NDJSON, logged};
+use crate::history::{Lines, ndjson};
 use crate::memory::{Memories, Remembered};
 use crate::request::{Body, JsonBody, bad_user};
 use crate::schedules;
@@ -201,8 +197,15 @@ pub(crate) async fn export(
             }
         }
     }
-    let body = ResponseBody::from_stream(exported(history, person, first.into()));
-    Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response())
+    Ok(ndjson(|mut lines| async move {
+        lines.send(first).await;
+        // Listed before the first is read, since that takes minutes, in which a chat may move to a part of the list that was
+        // read before.
+        for chat in all_chats(&history).await? {
+            send_chat(&history, &person, &chat, &mut lines).await?;
+        }
+        Ok(())
+    }))
 }
 
 /// `DELETE /v1/people/{id}`: erases everything of the person; in groups and other people's conversations their own
@@ -277,76 +280,38 @@ async fn seen_in(
     Ok(Some(PersonChat { chat_key, identity, channels: channels.into_iter().collect() }))
 }
 
-/// Streams `first`, then the person's records of all chats, each chat's oldest first. Reads the next page when the caller
-/// has taken the last. A page without any is an empty line, since callers and proxies give up a connection that is silent.
-fn exported(
-    history: History,
-    person: Person,
-    first: Bytes,
-) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    // Before the first is read, since that takes minutes, in which a chat may move to a part of the list that was read before.
-    let chats = {
-        let history = history.clone();
-        async move { Ok::<_, HistoryError>(stream::iter(all_chats(&history).await?).map(Ok::<_, HistoryError>)) }
-    };
-    let person = Arc::new(person);
-    let lines = stream::once(chats).try_flatten().map_ok(move |chat| {
-        let begun = (history.clone(), Arc::clone(&person), chat, Place::Start);
-        stream::try_unfold(begun, async |(history, person, chat, place)| {
-            let (lines, place) = exported_page(&history, &person, &chat, place).await?;
-            Ok::<_, HistoryError>(lines.map(|lines| (lines, (history, person, chat, place))))
-        })
-    });
-    let or_empty_line = |lines: Bytes| if lines.is_empty() { Bytes::from_static(b"\n") } else { lines };
-    let lines = lines.try_flatten().map_ok(or_empty_line);
-    stream::once(ready(Ok(first))).chain(logged(lines))
-}
-
-/// Place of an export in a chat.
-enum Place {
-    Start,
-    At(Position, Share),
-    End,
-}
-
-/// Returns the person's part of the next page of `chat`, which may be empty, and the place after it; no lines at the end.
-async fn exported_page(
+/// Sends the person's part of `chat`, oldest first. A page without any is an empty line, since callers and proxies give up a
+/// connection that is silent.
+async fn send_chat(
     history: &History,
     person: &Person,
     chat: &ChatKey,
-    place: Place,
-) -> Result<(Option<Bytes>, Place), HistoryError> {
-    let mut lines = Vec::new();
-    let mut add = |line: Value| {
-        serde_json::to_writer(&mut lines, &line)?;
-        lines.push(b'\n');
-        Ok::<_, HistoryError>(())
-    };
-    let (position, share) = match place {
-        Place::End => return Ok((None, Place::End)),
-        Place::At(position, share) => (position, share),
-        Place::Start => {
-            for stored in history.schedules(chat).await? {
-                if person.is_told(&stored) {
-                    let schedule = schedules::Listed::from(stored);
-                    add(json!({"type": "schedule", "chatKey": chat, "schedule": schedule}))?;
-                }
-            }
-            let share = if person.may_own(chat) { person.share_of(history, chat).await? } else { Share::Own };
-            if share == Share::Nothing {
-                return Ok((Some(lines.into()), Place::End));
-            }
-            (Position::Oldest, share)
-        }
-    };
-    let page = history.page(chat, &position, MAX_PAGE).await?;
-    for record in &page.records {
-        if share == Share::Whole || person.concerns(record) {
-            add(json!({"type": "message", "message": record.listed()}))?;
+    lines: &mut Lines,
+) -> Result<(), HistoryError> {
+    let mut page = String::new();
+    for stored in history.schedules(chat).await? {
+        if person.is_told(&stored) {
+            let schedule = schedules::Listed::from(stored);
+            page += &(json!({"type": "schedule", "chatKey": chat, "schedule": schedule}).to_string() + "\n");
         }
     }
-    let next = page.after.map_or(Place::End, |after| Place::At(Position::After(after), share));
-    Ok((Some(lines.into()), next))
+    let share = if person.may_own(chat) { person.share_of(history, chat).await? } else { Share::Own };
+    let mut next = (share != Share::Nothing).then_some(Position::Oldest);
+    loop {
+        if let Some(position) = next.take() {
+            let Page { records, after, .. } = history.page(chat, &position, MAX_PAGE).await?;
+            for record in records {
+                if share == Share::Whole || person.concerns(&record) {
+                    page += &(json!({"type": "message", "message": record.listed()}).to_string() + "\n");
+                }
+            }
+            next = after.map(Position::After);
+        }
+        lines.send(if page.is_empty() { "\n".to_owned() } else { std::mem::take(&mut page) }).await;
+        if next.is_none() {
+            return Ok(());
+        }
+    }
 }
 
 fn bad_links(detail: String) -> Problem {

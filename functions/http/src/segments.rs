@@ -4,20 +4,15 @@ use std::sync::Arc;
 
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_runtime::problem::Problem;
-use annals_store::history::{History, HistoryError, Segment, SegmentId, SegmentInfo};
+use annals_store::history::{SegmentId, SegmentInfo};
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures::{Stream, stream};
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::auth::Caller;
 use crate::failure::Failure;
-use crate::history::{NDJSON, listed_lines, logged};
+use crate::history::{listed_lines, ndjson};
 use crate::request::{ChatPath, InChat, ListedPath};
 use crate::state::Http;
 
@@ -69,7 +64,7 @@ pub(crate) async fn one(
     InChat { caller, chat }: InChat,
     Path(path): Path<ListedPath>,
 ) -> Result<Response, Failure> {
-    let history = http.ingress.history();
+    let history = http.ingress.history().clone();
     let segment = match path.id.parse() {
         Ok(id) => history.segment(&chat, &id).await.map_err(Failure::unreadable)?,
         Err(_) => None,
@@ -77,23 +72,16 @@ pub(crate) async fn one(
     let segment = segment.ok_or_else(|| {
         Problem::no_such("no-such-segment", "No such segment", "see the ids at /v1/chats/{chatId}/segments")
     })?;
-    let body = Body::from_stream(lines(history.clone(), caller, segment));
-    Ok(([(header::CONTENT_TYPE, NDJSON)], body).into_response())
-}
-
-/// Streams a segment as JSON lines. Reads large bodies, which are separate objects, when the caller has taken the lines
-/// before them.
-fn lines(
-    history: History,
-    caller: Caller,
-    segment: Arc<Segment>,
-) -> impl Stream<Item = Result<Bytes, HistoryError>> {
-    logged(stream::try_unfold((history, caller, segment, 0), async |(history, caller, segment, from)| {
-        let records = history.segment_records(&segment, from).await?;
-        if records.is_empty() {
-            return Ok(None);
+    Ok(ndjson(|mut lines| async move {
+        let mut from = 0;
+        loop {
+            // Large bodies are separate objects.
+            let records = history.segment_records(&segment, from).await?;
+            if records.is_empty() {
+                return Ok(());
+            }
+            lines.send(listed_lines(&caller, &records)?).await;
+            from += records.len();
         }
-        let lines = listed_lines(&caller, &records)?;
-        Ok(Some((lines, (history, caller, segment, from + records.len()))))
     }))
 }
