@@ -22,10 +22,6 @@ mod error;
 pub use error::*;
 pub mod body;
 
-#[cfg(feature = "tracing")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tracing")))]
-pub mod tracing;
-
 /// The single method the runtime needs from any client: send a request to the
 /// Lambda Runtime API (RAPID). Implemented by both [`Client`] and [`PooledClient`].
 pub trait RuntimeApiClient {
@@ -316,71 +312,4 @@ pub fn build_request() -> http::request::Builder {
         None => DEFAULT_USER_AGENT,
     };
     http::Request::builder().header(USER_AGENT_HEADER, USER_AGENT)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn test_set_origin() {
-        let base: Uri = "http://localhost:9001".parse().unwrap();
-        let req = build_request()
-            .uri("/2018-06-01/runtime/invocation/next")
-            .body(())
-            .unwrap();
-        let req = set_origin(&base, req).unwrap();
-        assert_eq!(
-            "http://localhost:9001/2018-06-01/runtime/invocation/next",
-            &req.uri().to_string()
-        );
-    }
-
-    #[test]
-    fn test_set_origin_with_base_path() {
-        let base: Uri = "http://localhost:9001/foo".parse().unwrap();
-        let req = build_request()
-            .uri("/2018-06-01/runtime/invocation/next")
-            .body(())
-            .unwrap();
-        let req = set_origin(&base, req).unwrap();
-        assert_eq!(
-            "http://localhost:9001/foo/2018-06-01/runtime/invocation/next",
-            &req.uri().to_string()
-        );
-
-        let base: Uri = "http://localhost:9001/foo/".parse().unwrap();
-        let req = build_request()
-            .uri("/2018-06-01/runtime/invocation/next")
-            .body(())
-            .unwrap();
-        let req = set_origin(&base, req).unwrap();
-        assert_eq!(
-            "http://localhost:9001/foo/2018-06-01/runtime/invocation/next",
-            &req.uri().to_string()
-        );
-    }
-
-    #[test]
-    fn builder_accepts_pool_size() {
-        let base = "http://localhost:9001";
-        let expected: Uri = base.parse().unwrap();
-        let client = PooledClient::builder()
-            .with_pool_size(4)
-            .with_endpoint(base.parse().unwrap())
-            .build();
-
-        assert_eq!(client.base, expected);
-    }
-
-    #[test]
-    fn test_reset_pool() {
-        let base = "http://localhost:9001";
-        let client = PooledClient::builder()
-            .with_pool_size(4)
-            .with_endpoint(base.parse().unwrap())
-            .build();
-        client.reset_pool();
-        assert_eq!(client.base, base.parse::<Uri>().unwrap());
-    }
 }
