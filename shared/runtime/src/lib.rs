@@ -4,7 +4,7 @@
 //!
 //! - [`process`]: the process of a function; [`mod@function`]: the function of a webhook
 //! - [`channels`]: the channels of platforms, one line each
-//! - [`aws`]: clients of AWS
+//! - [`aws`]: the histories in AWS
 //! - [`gateway`]: requests of API Gateway and function URLs
 //! - [`secrets`]: settings from the environment and from secrets
 //! - [`telemetry`]: logs and traces; [`metrics`]: reports of counters

@@ -1,16 +1,20 @@
 //! The process of a deployed function: [`run`] reads its settings, once, and serves with them and with what every function has, its
 //! [`Process`].
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use annals_aws::bucket::Bucket;
 use annals_aws::{SdkConfig, config};
+use annals_core::agents::profile;
 use annals_core::settings::{ConfigError, Env};
 use annals_engine::ingress::{Ingress, IngressConfig};
-use annals_engine::profiles::{Profiles, ProfilesSetting};
+use annals_engine::profiles::{AGENTS_FOLDER, AgentsFolder, Profiles, ProfilesSetting};
 use annals_engine::settings::{ToolsConfig, ToolsSetting};
 use annals_io::clock::Clock;
+use annals_io::environment::process_env;
 use annals_io::metrics::Metrics;
 use annals_store::history::History;
 use annals_store::queue::Sqs;
@@ -87,7 +91,7 @@ pub struct Process {
 
 impl Process {
     async fn start(aws: SdkConfig, traces: Traces) -> Result<Self, FunctionError> {
-        let settings = aws::settings(&aws).await?;
+        let settings = Settings::read(process_env, &aws).await?;
         let env = settings.env();
         let traces = traces.authorized(env)?;
         let ProcessConfig { store, queue_url } = ProcessConfig::from_env(env)?;
@@ -108,14 +112,53 @@ impl Process {
         Ingress::new(self.history.clone(), queue, config).with_metrics(self.metrics.clone())
     }
 
-    /// Reads the outside tools that `setting` names.
+    /// Reads the outside tools that `setting` names: its document, or an object of S3.
     pub async fn tools(&self, setting: Option<ToolsSetting>) -> Result<Option<ToolsConfig>, ConfigError> {
-        aws::tools(&self.aws, setting, self.settings.env()).await
+        Ok(match setting {
+            None => None,
+            Some(ToolsSetting::Given(tools)) => Some(tools),
+            Some(ToolsSetting::Stored { bucket, key }) => {
+                let text = self.text("TOOLS", &bucket, &key).await?;
+                Some(ToolsConfig::parse(&text, self.settings.env())?)
+            }
+        })
     }
 
-    /// Reads the profiles of agents that `setting` names.
+    /// Reads the profiles of agents that `setting` names from S3.
     pub async fn profiles(&self, setting: &ProfilesSetting) -> Result<Profiles, ConfigError> {
-        aws::profiles(&self.aws, setting).await
+        let mut files = BTreeMap::new();
+        for id in &setting.ids {
+            let AgentsFolder::Stored { bucket, prefix } = &setting.folder else {
+                let problem = "must be s3://<bucket>/<prefix> in a deployed program";
+                return Err(ConfigError::new(AGENTS_FOLDER.name, problem));
+            };
+            let folder = format!("{prefix}/{id}/");
+            let listed = Bucket::new(&self.aws, bucket).list(&folder).await;
+            let listed = listed.map_err(|error| {
+                let problem = format!("cannot be listed at s3://{bucket}/{folder}: {}", error.reason);
+                ConfigError::new(AGENTS_FOLDER.name, problem)
+            })?;
+            let mut own = BTreeMap::new();
+            for key in &listed {
+                let Some(path) = key.strip_prefix(&folder).filter(|path| profile::is_read(path)) else {
+                    continue;
+                };
+                own.insert(path.to_owned(), self.text(AGENTS_FOLDER.name, bucket, key).await?);
+            }
+            files.insert(id.clone(), own);
+        }
+        setting.parse(files)
+    }
+
+    /// Reads an object of S3 as text, for the setting `variable`.
+    async fn text(&self, variable: &str, bucket: &str, key: &str) -> Result<String, ConfigError> {
+        let failed = |problem: String| {
+            ConfigError::new(variable, format!("names s3://{bucket}/{key}, which {problem}"))
+        };
+        let object = Bucket::new(&self.aws, bucket).get(key).await;
+        let object = object.map_err(|error| failed(format!("cannot be read: {}", error.reason)))?;
+        let bytes = object.ok_or_else(|| failed("does not exist".into()))?;
+        String::from_utf8(bytes).map_err(|_| failed("is no text".into()))
     }
 }
 

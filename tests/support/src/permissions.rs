@@ -48,9 +48,9 @@ const CALLS: [(&str, &str, &str, &str); 39] = [
     ("erase", "erase_of", "s3:ListBucket", "Bucket.Arn"),
     ("queue", "Sqs::send", "sqs:SendMessage", "Queue.Arn"),
     ("queue", "Sqs::retry_in", "sqs:ChangeMessageVisibility", "Queue.Arn"),
-    ("aws", "tools", "s3:GetObject", "tools"),
-    ("aws", "profiles", "s3:GetObject", "agents"),
-    ("aws", "profiles", "s3:ListBucket", "agents"),
+    ("process", "Process::tools", "s3:GetObject", "tools"),
+    ("process", "Process::profiles", "s3:GetObject", "agents"),
+    ("process", "Process::profiles", "s3:ListBucket", "agents"),
     ("secrets", "fetch", "secretsmanager:GetSecretValue", "secrets"),
     // Without an SDK of its own.
     ("signing", "Signer::sign", "bedrock:InvokeModel", "models"),
