@@ -43,18 +43,6 @@ type Lookup = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 /// Settings of a deployed function.
 pub struct Settings(Lookup);
 
-/// Reason why a secret could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Unread {
-    Missing,
-    /// The function may not read or decrypt it.
-    Denied,
-    Binary,
-    /// Any other error: its code, or the failure of the request. Never the body of the answer, which may contain the
-    /// secret.
-    Other(String),
-}
-
 impl Settings {
     /// Reads the settings in `variables` and in the secrets that they name. `aws` is the SDK configuration.
     pub async fn read(
@@ -75,7 +63,10 @@ impl Settings {
         let fetched = join_all(fetched).await;
         let mut held: HashMap<String, (SecretString, &str)> = HashMap::new();
         for (secret, text) in names.into_iter().zip(fetched) {
-            let text = text.map_err(|unread| unread.error(secret))?;
+            let text = text.map_err(|problem| {
+                let problem = format!("names the secret {secret}, which cannot be read: {problem}");
+                ConfigError::new(VARIABLE, problem)
+            })?;
             for (variable, value) in parse(secret, &text)? {
                 if let Some((other, holder)) = held.get(&variable)
                     && other.expose_secret() != value.expose_secret()
@@ -97,22 +88,6 @@ impl Settings {
     /// Returns a source for reading the settings.
     pub fn env(&self) -> Env<'_> {
         Env::new(&*self.0)
-    }
-}
-
-impl Unread {
-    fn error(self, secret: &str) -> ConfigError {
-        let problem = match self {
-            Self::Missing => "no secret of this name exists in this account and region".to_owned(),
-            Self::Denied => {
-                "the function's role may not read it (secretsmanager:GetSecretValue, and kms:Decrypt with a key of \
-                 one's own)"
-                    .to_owned()
-            }
-            Self::Binary => "it is binary, and should be a JSON object of strings".to_owned(),
-            Self::Other(what) => what,
-        };
-        ConfigError::new(VARIABLE, format!("names the secret {secret}, which cannot be read: {problem}"))
     }
 }
 
@@ -145,27 +120,32 @@ fn secrets_manager(aws: &SdkConfig) -> Service {
     Service::secrets_manager(&aws.to_builder().timeout_config(timeouts.build()).build())
 }
 
-async fn fetch(client: &Service, name: &str) -> Result<SecretString, Unread> {
+/// Reads the text of the secret `name`. An error is the reason, never the body of the answer, which may contain the secret.
+async fn fetch(client: &Service, name: &str) -> Result<SecretString, String> {
+    const NOT_PARSED: &str = "the answer of Secrets Manager cannot be parsed";
     let read = client.call("secretsmanager.GetSecretValue", &json!({"SecretId": name})).await;
-    let read = read.map_err(|error| {
-        let what = match &error {
-            SdkError::TimeoutError(_) => "Secrets Manager did not answer in time",
-            SdkError::DispatchFailure(_) => "no connection to Secrets Manager",
-            SdkError::ResponseError(_) => "the answer of Secrets Manager cannot be parsed",
-            SdkError::ServiceError(_) => match error.code() {
-                Some("ResourceNotFoundException") => return Unread::Missing,
-                Some("AccessDeniedException" | "DecryptionFailure") => return Unread::Denied,
-                Some(code) => return Unread::Other(format!("Secrets Manager answered {code}")),
-                None => "the answer of Secrets Manager cannot be parsed",
-            },
-            _ => "the request could not be made",
-        };
-        Unread::Other(what.to_owned())
+    let read = read.map_err(|error| match &error {
+        SdkError::TimeoutError(_) => "Secrets Manager did not answer in time".to_owned(),
+        SdkError::DispatchFailure(_) => "no connection to Secrets Manager".to_owned(),
+        SdkError::ResponseError(_) => NOT_PARSED.to_owned(),
+        SdkError::ServiceError(_) => match error.code() {
+            Some("ResourceNotFoundException") => {
+                "no secret of this name exists in this account and region".to_owned()
+            }
+            Some("AccessDeniedException" | "DecryptionFailure") => {
+                "the function's role may not read it (secretsmanager:GetSecretValue, and kms:Decrypt with a key of \
+                 one's own)"
+                    .to_owned()
+            }
+            Some(code) => format!("Secrets Manager answered {code}"),
+            None => NOT_PARSED.to_owned(),
+        },
+        _ => "the request could not be made".to_owned(),
     })?;
     match &read["SecretString"] {
         Value::String(text) => Ok(SecretString::from(text.as_str())),
-        Value::Null => Err(Unread::Binary),
-        _ => Err(Unread::Other("the answer of Secrets Manager cannot be parsed".to_owned())),
+        Value::Null => Err("it is binary, and should be a JSON object of strings".to_owned()),
+        _ => Err(NOT_PARSED.to_owned()),
     }
 }
 
