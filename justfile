@@ -26,10 +26,10 @@ deny:
     cargo deny --locked --workspace check
 
 # Ten minutes of fuzzing of one parser: `just fuzz telegram`. Needs nightly Rust and cargo-fuzz: fuzz/README.md
-fuzz target *args:
+fuzz parser *args:
     cp Cargo.lock fuzz/
     cargo run --quiet -p annals-hostile --bin seeds -- fuzz/corpus
-    cargo +nightly fuzz run --sanitizer none {{ target }} -- -max_total_time=600 -timeout=10 -rss_limit_mb=2048 -max_len=16384 {{ args }}
+    PARSER={{ parser }} cargo +nightly fuzz run --sanitizer none any fuzz/corpus/{{ parser }} -- -max_total_time=600 -timeout=10 -rss_limit_mb=2048 -max_len=16384 {{ args }}
 
 # Twenty thousand other cases of a property test: `just hunt -p annals-core each_message`
 hunt *args:

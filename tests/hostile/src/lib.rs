@@ -1,7 +1,7 @@
 //! Properties of every parser, for any input: one function a parser, in [`TARGETS`].
 //!
-//! `tests/replay.rs` calls each with its seeds, and with seeds that were changed at random, in every test run. The targets of
-//! `fuzz/` call the same functions with what a fuzzer finds.
+//! `tests/replay.rs` calls each with its seeds, and with seeds that were changed at random, in every test run. The target of
+//! `fuzz/` calls the same functions with what a fuzzer finds.
 //!
 //! # Layout
 //!
@@ -30,7 +30,7 @@ pub mod settings;
 /// A parser and what must hold for it.
 #[derive(Debug)]
 pub struct Target {
-    /// Name of its target in `fuzz/`.
+    /// Name of the parser, for `PARSER` of `fuzz/`.
     pub name: &'static str,
     /// Panics if a property does not hold for the input.
     pub check: fn(&[u8]),
@@ -39,7 +39,7 @@ pub struct Target {
 }
 
 /// All parsers.
-pub const TARGETS: [Target; 12] = [
+pub static TARGETS: [Target; 12] = [
     Target { name: "keys", check: keys::check, seeds: seeds::keys },
     Target { name: "cursors", check: keys::check_cursors, seeds: seeds::cursors },
     Target { name: "ui_message", check: messages::check_ui_message, seeds: seeds::ui_messages },

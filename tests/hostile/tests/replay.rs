@@ -1,9 +1,7 @@
 //! Calls each target with its seeds, and with seeds changed at random, in their bytes and in their JSON: without a fuzzer
 //! and without a nightly compiler.
 
-use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
 use annals_core::record::Channel;
 use annals_hostile::{TARGETS, Target};
@@ -127,15 +125,7 @@ fn every_property_holds_for_seeds_and_changed_seeds() {
 }
 
 #[test]
-fn every_property_has_a_fuzz_target() {
-    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
-    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
-    for target in &TARGETS {
-        assert!(manifest.contains(&format!("name = \"{}\"", target.name)), "{}", target.name);
-        let body = fs::read_to_string(fuzz.join(format!("fuzz_targets/{}.rs", target.name))).unwrap();
-        assert!(body.contains("annals_hostile::"), "{}", target.name);
-    }
-    assert_eq!(manifest.matches("[[bin]]").count(), TARGETS.len());
+fn every_platform_has_a_target() {
     for platform in Channel::platforms() {
         assert!(TARGETS.iter().any(|target| target.name == platform.as_str()), "{platform}");
     }
