@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
 use std::sync::LazyLock;
 
 use annals_core::record::Channel;
 use annals_core::settings::{Env, Setting, Unset};
 use annals_io::clock::Clock;
+use annals_local::config::LocalConfig;
 use annals_runtime::channels;
 use annals_runtime::process::{FunctionError, ProcessConfig};
 use annals_test_support::template::{TEMPLATE, properties};
@@ -37,11 +37,6 @@ const OF_ALL: [&str; 5] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "RUST_LOG",
 ];
-
-/// Variables that the template omits: Lambda sets the first two, the third has the same default, the fourth may be in any
-/// secret.
-const LEFT_OUT: [&str; 4] =
-    ["AWS_LAMBDA_FUNCTION_NAME", "AWS_LAMBDA_RUNTIME_API", "OTEL_SERVICE_NAME", "OTEL_EXPORTER_OTLP_HEADERS"];
 
 type Reader = fn(Env<'_>, &Clock) -> Result<(), FunctionError>;
 
@@ -84,9 +79,8 @@ fn secrets(function: &str) -> BTreeSet<&'static str> {
     parameters.filter(|parameter| named.contains(&json!({"Ref": parameter}).to_string())).collect()
 }
 
-/// The names that the program of `function` asks for, where everything is set.
-fn read_by(function: &str) -> BTreeSet<String> {
-    let program = TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
+/// The names that `read` asks for, if the settings are set on which others depend.
+fn asked(read: impl FnOnce(Env<'_>)) -> BTreeSet<String> {
     let names = RefCell::new(BTreeSet::new());
     let development = development();
     let lookup = |name: &str| {
@@ -99,18 +93,28 @@ fn read_by(function: &str) -> BTreeSet<String> {
         };
         Some(value.to_owned())
     };
-    ProcessConfig::from_env(Env::new(&lookup)).unwrap();
+    read(Env::new(&lookup));
+    names.into_inner()
+}
+
+/// The names that the program of `function` asks for.
+fn read_by(function: &str) -> BTreeSet<String> {
+    let program = TEMPLATE["Resources"][function]["Metadata"]["BuildProperties"]["Binary"].as_str().unwrap();
     let channels = channels::local().into_iter().map(|entry| (entry.about.channel.as_str(), entry.opens));
     let mut readers = READERS.into_iter().chain(channels);
     let (_, read) = readers.find(|(name, _)| *name == program).expect(program);
-    read(Env::new(&lookup), &Clock::system()).unwrap();
-    names.into_inner()
+    asked(|env| {
+        ProcessConfig::from_env(env).unwrap();
+        read(env, &Clock::system()).unwrap();
+    })
 }
 
 #[test]
 fn each_function_is_given_what_it_reads() {
+    let mut all = BTreeSet::new();
     for function in functions() {
         let mut read = read_by(function);
+        all.extend(read.iter().cloned());
         for (_, unused) in UNUSED.iter().filter(|(of, _)| *of == function) {
             assert!(read.remove(*unused), "{function} does not read {unused} at all");
         }
@@ -135,6 +139,10 @@ fn each_function_is_given_what_it_reads() {
         let unread: Vec<_> = own.difference(&read).collect();
         assert!(unread.is_empty(), "{function} does not read {unread:?}");
     }
+    let mut unread = shared_variables();
+    unread.extend(SECRETS.iter().flat_map(|(_, held)| *held).map(|name| (*name).to_owned()));
+    unread.retain(|name| !all.contains(name) && !OF_ALL.contains(&name.as_str()));
+    assert!(unread.is_empty(), "no function reads {unread:?}");
 }
 
 /// A secret that holds the settings of two functions is readable by both.
@@ -160,25 +168,6 @@ fn the_deployment_page_makes_a_secret_of_its_own_for_each_function() {
     assert_eq!(held, all);
 }
 
-/// Each setting of the code is in the template or in a secret.
-#[test]
-fn each_setting_of_the_code_can_be_set() {
-    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut named =
-        BTreeSet::from(["AWS_ENDPOINT_URL", "ANNALS_SECRETS_REVISION", "RUST_LOG"].map(str::to_owned));
-    settings_in(&code.join("shared"), &mut named);
-    settings_in(&code.join("functions"), &mut named);
-    let mut set = shared_variables();
-    set.extend(functions().flat_map(|function| names_of(properties(function))));
-    set.extend(SECRETS.iter().flat_map(|(_, held)| *held).map(|name| (*name).to_owned()));
-    set.extend(LEFT_OUT.map(str::to_owned));
-    assert!(named.len() > 30, "{named:?}");
-    let missing: Vec<_> = named.difference(&set).collect();
-    assert!(missing.is_empty(), "the template sets no {missing:?}: {NO_SETTING}");
-    let unread: Vec<_> = set.difference(&named).collect();
-    assert!(unread.is_empty(), "the template sets {unread:?}, which no function reads");
-}
-
 /// A parameter of the template has the default of the setting that it sets.
 #[test]
 fn the_template_has_the_defaults_of_the_code() {
@@ -200,77 +189,34 @@ fn the_template_has_the_defaults_of_the_code() {
     assert!(compared > 15, "{compared}");
 }
 
-/// Texts in the code that look like settings and are not: a prefix, variables of the terminal and the desktop, a placeholder.
-const OF_OTHERS: [&str; 7] =
-    ["ANNALS_", "LC_ALL", "LC_MESSAGES", "NO_COLOR", "OTEL_SERVICE_NAME", "USER_ID", "XDG_CONFIG_HOME"];
+/// Settings that are read before those of a program, or by commands alone.
+const OF_THE_START: [&str; 7] = [
+    "ANNALS_KEY",
+    "ANNALS_PROFILE",
+    "ANNALS_SECRETS",
+    "ANNALS_URL",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "RUST_LOG",
+];
 
 #[test]
 fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
     let described: BTreeSet<String> = annals_local::settings::all().map(|of| of.name.to_owned()).collect();
-    let code = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut named = BTreeSet::from(["RUST_LOG".to_owned()]);
-    for folder in ["shared", "functions", "local/src"] {
-        settings_in(&code.join(folder), &mut named);
-    }
-    named.retain(|name| !name.starts_with("AWS_") && !OF_OTHERS.contains(&name.as_str()));
-    assert!(named.len() > 40, "{named:?}");
-    let missing: Vec<_> = named.difference(&described).collect();
-    assert!(missing.is_empty(), "docs/settings.md has no row for {missing:?}: {NO_SETTING}");
-    let unread: Vec<_> = described.difference(&named).collect();
-    assert!(unread.is_empty(), "docs/settings.md describes {unread:?}, which nothing reads");
-}
-
-/// The remedy for a word that is taken for a setting.
-const NO_SETTING: &str =
-    "if it is no setting, but a word of a platform's or provider's API, name it in `EVENTS`";
-
-/// Words of APIs that are written like settings: Discord's events, refusals of Telegram.
-const EVENTS: [&str; 10] = [
-    "APPLICATION_AUTHORIZED",
-    "APPLICATION_DEAUTHORIZED",
-    "CHAT_RESTRICTED",
-    "GUILD_CREATE",
-    "GUILD_DELETE",
-    "MESSAGE_CREATE",
-    "MESSAGE_UPDATE",
-    "MESSAGE_DELETE",
-    "MESSAGE_DELETE_BULK",
-    "TOPIC_CLOSED",
-];
-
-/// Settings whose names are one word.
-const OF_ONE_WORD: [&str; 10] =
-    ["MODEL", "MODELS", "TOOLS", "ADMINS", "LIMITS", "AGENTS", "CONSOLE", "MEMORY", "LINKS", "LANGUAGE"];
-
-/// The texts in the code that look like the name of a setting.
-fn settings_in(folder: &Path, named: &mut BTreeSet<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            if path.file_name().is_none_or(|name| name != "tests") {
-                settings_in(&path, named);
-            }
-            continue;
-        }
-        if path.extension().is_none_or(|extension| extension != "rs") || path.ends_with("tests.rs") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).unwrap();
-        let (code, _) = text.split_once("#[cfg(test)]").unwrap_or((&text, ""));
-        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            // A variable that is read at build time is no setting.
-            let built = ["CARGO_PKG_VERSION", "CARGO_MANIFEST_DIR", "OUT_DIR"];
-            let line =
-                built.iter().fold(line.to_owned(), |line, name| line.replace(&format!("(\"{name}\")"), ""));
-            let is_setting = |text: &&str| {
-                let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-                OF_ONE_WORD.contains(text)
-                    || (text.len() > 4 && text.contains('_') && text.chars().all(is_part))
-            };
-            let texts = line.split('"').skip(1).step_by(2).filter(is_setting);
-            named.extend(texts.filter(|text| !EVENTS.contains(text)).map(str::to_owned));
-        }
-    }
+    let mut read: BTreeSet<String> = functions().flat_map(read_by).collect();
+    read.extend(asked(|env| {
+        LocalConfig::from_env(env).unwrap();
+    }));
+    read.retain(|name| !name.starts_with("AWS_"));
+    read.extend(OF_THE_START.map(str::to_owned));
+    let missing: Vec<_> = read.difference(&described).collect();
+    assert!(missing.is_empty(), "docs/settings.md has no row for {missing:?}: add them to a `SETTINGS`");
+    let unread: Vec<_> = described.difference(&read).collect();
+    assert!(
+        unread.is_empty(),
+        "docs/settings.md describes {unread:?}, which nothing reads. If they are read only with another setting, \
+         set that one in `asked`; if only by a command, name them in `OF_THE_START`"
+    );
 }
 
 #[test]
