@@ -39,7 +39,7 @@ impl World {
         let dice = Dice::new(seed, PERCENT);
         let (model, telegram, lark) =
             (ModelApi::start().await, TelegramApi::start().await, LarkApi::start().await);
-        model.accept_any_key();
+        model.edit(|stored| stored.any_key = true);
         model.delay(Duration::from_millis(150));
         telegram.delay(Duration::from_millis(20));
         lark.delay(Duration::from_millis(20));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Kind;
 use annals_test_support::mcp_server::McpServer;
-use annals_test_support::model_api::texts_of;
+use annals_test_support::model_api::{Mishap, texts_of};
 use annals_test_support::telegram_api::Sent;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
@@ -510,7 +510,7 @@ async fn a_stop_keeps_what_a_reply_said_after_an_approved_call() {
     let (shop, app) = start_with_shop(&marked()).await;
     let asked = asked_for(&app, &[refund("A1")]).await;
     app.model().answer_with("It is paid back to the card as you asked");
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     let before = app.model().count();
     press(&app, &asked, (0, 0), 42, "c1").await;
     app.model().wait_for(before + 1).await;

@@ -4,7 +4,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use annals_test_support::model_api::without_times;
+use annals_test_support::model_api::{Mishap, without_times};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -185,7 +185,7 @@ async fn a_reply_is_streamed_in_order_and_is_what_is_stored() {
 async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
     let app = TestApp::builder().model().start().await;
     app.model().answer_with("one two three four five six seven eight");
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     let mut first = post(&app, &submit(&[user("m1", "count")])).await;
     assert_eq!(first.next().await.unwrap(), json!({"type": "start", "messageId": "m1/reply"}));
     let begun = first.read_to("text-delta").await;
@@ -394,7 +394,7 @@ async fn history_sent_by_a_client_is_compared_and_never_stored() {
 async fn an_answer_that_breaks_off_ends_its_stream_with_an_error_and_another_is_stored() {
     let app = TestApp::builder().model().start().await;
     app.model().answer_with("one two three four five six");
-    app.model().break_off(1);
+    app.model().mishap(1, Mishap::Breaks);
     let mut stream = post(&app, &submit(&[user("m1", "count")])).await;
     stream.read_to("text-delta").await;
     app.model().answer_with("uno due tre");
@@ -405,7 +405,7 @@ async fn an_answer_that_breaks_off_ends_its_stream_with_an_error_and_another_is_
     app.idle().await;
     assert_eq!(app.lines(ROOM).await[1], "m1/reply assistant: uno due tre");
     // The same again goes on where it broke off.
-    app.model().break_off(1);
+    app.model().mishap(1, Mishap::Breaks);
     let stream = post(&app, &submit(&[user("m2", "again")])).await;
     let chunks = app.as_time_passes(stream.rest()).await;
     assert_eq!(streamed(&chunks), "uno due tre");

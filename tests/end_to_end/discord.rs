@@ -8,7 +8,7 @@ use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, Se
 use annals_test_support::discord_gateway::{DiscordGateway, Post};
 use annals_test_support::fixtures::all_payloads;
 use annals_test_support::mcp_server::{self, McpServer};
-use annals_test_support::model_api::{images_of, lines_said};
+use annals_test_support::model_api::{Mishap, images_of, lines_said};
 use reqwest::{Method, RequestBuilder, StatusCode};
 use serde_json::{Value, json};
 
@@ -306,7 +306,7 @@ async fn a_stopped_question_is_told_so_where_it_waits() {
     it.app.model().resume();
     // What was said takes the place of the sign.
     it.app.model().answer_with("one two three four five six seven eight");
-    it.app.model().stall(1);
+    it.app.model().mishap(1, Mishap::Stalls);
     it.send(&ask("Count", 2)).await;
     it.app.model().wait_for(2).await;
     a_while().await;

@@ -61,7 +61,7 @@ async fn the_program_listens_on_the_ports_that_it_names_and_on_no_other() {
 
     // A terminal's own program, while it waits for its model.
     let model = ModelApi::start().await;
-    model.accept_any_key();
+    model.edit(|stored| stored.any_key = true);
     model.delay(Duration::from_secs(3));
     let mut chat = Command::new(env!("CARGO_BIN_EXE_annals"))
         .env_clear()

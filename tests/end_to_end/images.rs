@@ -218,7 +218,7 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
 async fn a_model_without_images_answers_and_both_sides_are_informed() {
     for model in PROVIDERS {
         let app = TestApp::builder().telegram().model_of(model).start().await;
-        app.model().blind();
+        app.model().edit(|stored| stored.images_refused = Some(0));
         say(&app, photo(1, "a").with("caption", json!("What is this?"))).await;
         let reply = &app.sent_texts()[0];
         let why = "the model that answers cannot see images, or not this one";

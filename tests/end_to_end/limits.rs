@@ -228,7 +228,7 @@ async fn cost_is_limited_by_prices_and_admins_have_no_limit() {
 async fn a_reply_that_was_given_up_after_a_call_costs_what_its_requests_did() {
     let app = limited("person=1.00 cost/day", &[("MODEL_PRICES", "openai:test=2/8/0.5")]).await;
     app.model().answer_tools(&[("memory_search", json!({"query": "beans"}))]);
-    app.model().fail_with_results(401);
+    app.model().edit(|stored| stored.failing_with_results = Some(401));
     say(&app, private(42, 1, "Which beans?"), 1).await;
     assert_eq!(app.model().count(), 2);
     let (used, _) = counted(&app.open_history(), person("telegram-42")).await;

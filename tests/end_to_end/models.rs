@@ -6,7 +6,7 @@ use std::fs::File;
 use annals_core::language::Language;
 use annals_core::record::Record;
 use annals_model::ModelChoice;
-use annals_test_support::model_api::{API_KEY, ModelApi, notes_of, summary_of, texts_of};
+use annals_test_support::model_api::{API_KEY, Mishap, ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{PROVIDERS, TestApp, loopback_client};
@@ -78,10 +78,10 @@ async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_store
         let app = TestApp::builder().telegram().model_of(model).start().await;
         let said = "one two three four five six seven eight nine ten";
         app.model().answer_with(said);
-        app.model().break_off(1);
-        app.model().overload_midway(1);
+        app.model().mishap(1, Mishap::Breaks);
+        app.model().mishap(1, Mishap::Fails);
         ada_says(&app, 1, "count").await;
-        app.model().end_early(1);
+        app.model().mishap(1, Mishap::Ends);
         ada_says(&app, 2, "again").await;
         assert_eq!(app.model().count(), 5);
         let reply = |id: u32| format!("{id}/reply assistant: {said}");
@@ -227,7 +227,7 @@ async fn a_model_that_fails_amid_calls_leaves_them_to_its_fallback() {
 #[tokio::test]
 async fn the_usage_of_a_turn_is_the_sum_of_its_requests() {
     let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
-    app.model().count_tokens(1.5);
+    app.model().edit(|stored| stored.usage_factor = Some(1.5));
     ada_says(&app, 1, &"The gate code is 80-41-XQ, keep it. ".repeat(5)).await;
     ada_says(&app, 2, "Thank you.").await;
     compact(&app, 3).await;

@@ -117,7 +117,7 @@ async fn failing_behind_a_call(shop: &McpServer, status: u16, calls: usize) -> T
     for _ in 0..calls {
         app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     }
-    app.model().fail_with_results(status);
+    app.model().edit(|stored| stored.failing_with_results = Some(status));
     app.receive(private(42, 1, "Where is my order?")).await;
     app
 }

@@ -12,7 +12,7 @@ use annals_store::history::History;
 use annals_store::history::HistoryError;
 use annals_store::history::stop::LOOK_AGAIN;
 use annals_store::history::turn::{OpenTurn, STOPPED_RUN_ENDS_WITHIN};
-use annals_test_support::model_api::{last_user_line, texts_of};
+use annals_test_support::model_api::{Mishap, last_user_line, texts_of};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::json;
 use tokio::task::JoinHandle;
@@ -74,7 +74,7 @@ async fn a_run_is_stopped_at_once_and_later_messages_are_answered() {
 async fn what_was_said_is_the_reply_and_covers_its_question() {
     let app = TestApp::builder().set("STREAM_REPLIES", "true").telegram().model().start().await;
     app.model().answer_with(COUNT);
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     app.receive(private(42, 1, "count")).await;
     let has_come = async || drafts(&app).last().is_some_and(|(_, text)| text.trim_end() == HALF);
     app.as_time_passes(wait_until("half of it is seen", has_come)).await;
@@ -113,8 +113,8 @@ async fn what_was_said_is_the_reply_and_covers_its_question() {
 async fn words_of_a_try_that_broke_off_are_not_kept_twice() {
     let app = TestApp::start().await;
     app.model().answer_with(COUNT);
-    app.model().break_off(1);
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Breaks);
+    app.model().mishap(1, Mishap::Stalls);
     app.receive(private(42, 1, "count")).await;
     app.as_time_passes(app.model().wait_for(2)).await;
     a_while().await;
@@ -225,7 +225,7 @@ async fn a_run_of_another_process_stores_what_it_said_before_anybody_else_has_th
 /// A run that has said half of its answer.
 async fn counting(world: &World, faults: Faults) -> (JoinHandle<Result<(), TurnError>>, SortKey) {
     world.model().answer_with(COUNT);
-    world.model().stall(1);
+    world.model().mishap(1, Mishap::Stalls);
     let asked = world.hear(0, "count", true).await;
     let run = world.start(world.agent_with(faults), &asked);
     world.model().wait_for(1).await;

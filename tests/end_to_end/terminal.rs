@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use annals_test_support::model_api::{API_KEY, ModelApi};
+use annals_test_support::model_api::{API_KEY, Mishap, ModelApi};
 use rexpect::session::{PtySession, spawn_command};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
@@ -373,7 +373,7 @@ async fn ctrl_c_stops_an_answer_keeps_what_was_said_and_the_talk_goes_on() {
     screen.send_line("a haiku then").unwrap();
     screen.exp_string("You said: a haiku then").unwrap();
     model.answer_with("one two three four five six seven eight");
-    model.stall(1);
+    model.mishap(1, Mishap::Stalls);
     stop_the_count(&mut screen);
     quit(&mut screen);
     let wanted = [
@@ -573,7 +573,7 @@ async fn a_stack_is_talked_to_as_by_a_browser() {
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
 
     app.model().answer_with("one two three four five six seven eight");
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     let talk = spawn_blocking(move || {
         stop_the_count(&mut screen);
         quit(&mut screen);
@@ -620,7 +620,7 @@ async fn a_pipe_gets_the_stored_reply_after_an_answer_that_broke_off() {
             let is_again = is_again.swap(true, Ordering::SeqCst);
             Some(if is_again { "uno due tre" } else { "one two three four five six" }.to_owned())
         });
-        app.model().break_off(1);
+        app.model().mishap(1, Mishap::Breaks);
         assert_eq!(app.as_time_passes(beside(move || piped(command, ""))).await, printed("uno due tre\n"));
     }
     app.finish().await;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use annals_test_support::mcp_server::McpServer;
+use annals_test_support::model_api::Mishap;
 use annals_test_support::telegram_api::{Shown, Sign};
 use serde_json::json;
 
@@ -46,7 +47,7 @@ async fn a_private_chat_sees_the_answer_grow() {
     let answer = (0..2000).map(|n| format!("w{n:04}")).collect::<Vec<_>>().join(" ");
     let answer = format!("**{answer}**");
     app.model().answer_with(&answer);
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     app.receive(private(42, 7, "count")).await;
     // Half of it comes: the second message that it becomes.
     let has_come = async || drafts(&app).last().is_some_and(|(_, text)| text.trim_end().ends_with("w1000"));
@@ -74,7 +75,7 @@ async fn a_private_chat_sees_the_answer_grow() {
 async fn only_private_chats_see_drafts_and_all_see_typing_where_it_belongs() {
     let app = streaming().start().await;
     app.model().answer_with("one two three four five six seven eight");
-    app.model().stall(3);
+    app.model().mishap(3, Mishap::Stalls);
     let in_topic =
         supergroup(-100, 7, "@annals_test_bot count").mention().with("message_thread_id", json!(17));
     app.receive(in_topic.with("is_topic_message", json!(true))).await;
@@ -98,7 +99,7 @@ async fn drafts_pause_as_long_as_telegram_says_and_no_answer_waits_for_them() {
     let app = streaming().refusals_are_fine().start().await;
     app.telegram_api().edit(|store| store.signs.rate_limit = (1, 30));
     app.model().answer_with("one two three four five six seven eight");
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     app.receive(private(42, 7, "count")).await;
     let refused = || app.telegram_api().statuses("sendMessageDraft");
     app.as_time_passes(wait_until("a draft is refused", async || !refused().is_empty())).await;
@@ -111,7 +112,7 @@ async fn drafts_pause_as_long_as_telegram_says_and_no_answer_waits_for_them() {
     // An API that does not know them is not asked a second time.
     app.telegram_api().edit(|store| store.signs.knows_no_drafts = true);
     let before = refused().len();
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     app.receive(private(42, 8, "again")).await;
     app.as_time_passes(wait_until("a draft is refused", async || refused().len() > before)).await;
     is_typing(&app).await;
@@ -152,7 +153,7 @@ async fn typing_continues_during_tools_and_summaries() {
 #[tokio::test]
 async fn typing_goes_on_while_the_model_stalls_and_while_telegram_has_the_reply_wait() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
-    app.model().stall(1);
+    app.model().mishap(1, Mishap::Stalls);
     app.receive(private(42, 6, "one two three four")).await;
     app.model().wait_for(1).await;
     is_typing(&app).await;

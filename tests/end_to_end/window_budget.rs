@@ -88,7 +88,7 @@ async fn a_model_that_counts_twice_as_much_has_half_the_messages_in_view() {
     for factor in [1.0, 2.0] {
         let app = TestApp::builder().set("CONTEXT_WINDOW", "1000").set("KEEP_RECENT", "4").telegram().model();
         let app = app.start().await;
-        app.model().count_tokens(factor);
+        app.model().edit(|stored| stored.usage_factor = Some(factor));
         app.model().answer_with(words(20));
         let mut count = 0;
         while summaries(&app.history(CHAT).await) == 0 {

@@ -16,7 +16,7 @@ use annals_model::{
     Tool, Usage,
 };
 use annals_test_support::model_api::{
-    API_KEY, AWS_KEY_ID, AWS_REGION, AWS_SECRET, ModelApi, Numbering, texts_of,
+    API_KEY, AWS_KEY_ID, AWS_REGION, AWS_SECRET, Mishap, ModelApi, Numbering, texts_of,
 };
 use aws_config::{Region, SdkConfig};
 use aws_credential_types::Credentials;
@@ -204,7 +204,7 @@ async fn calls_with_the_same_number_are_distinguished_by_their_ids() {
     ];
     for numbering in all {
         let stage = stage(OpenAi).await;
-        stage.api.number_calls(numbering);
+        stage.api.edit(|stored| stored.numbering = numbering);
         let (hill, river) = (json!({"query": "山"}), json!({"query": "river \"x\""}));
         stage.api.answer_tools(&[("find", hill.clone()), ("find", river.clone()), ("add", json!({}))]);
         let (messages, tools) = ([user("look it up")], [tool("find"), tool("add")]);
@@ -320,11 +320,8 @@ async fn a_stream_that_breaks_off_is_an_error_and_nothing_of_it_stays() {
         stage.api.answer_with("one two three four five six seven eight");
         let (lost, ended) = ("the connection broke off", "the answer broke off");
         for wanted in [ModelError::Unreachable(lost), ModelError::Incomplete(ended)] {
-            if wanted.to_string().contains("check its base URL") {
-                stage.api.break_off(1);
-            } else {
-                stage.api.end_early(1);
-            }
+            let breaks = wanted.to_string().contains("check its base URL");
+            stage.api.mishap(1, if breaks { Mishap::Breaks } else { Mishap::Ends });
             let heard = Heard::default();
             let messages = [user("count")];
             let error =
@@ -332,7 +329,7 @@ async fn a_stream_that_breaks_off_is_an_error_and_nothing_of_it_stays() {
             assert_eq!(error, wanted, "{provider:?}");
             assert_eq!(heard.all().last().unwrap(), "VOID");
         }
-        stage.api.overload_midway(1);
+        stage.api.mishap(1, Mishap::Fails);
         let error = stage.ask(&[user("count")]).await.unwrap_err();
         assert!(matches!(error, ModelError::Busy { .. }), "{provider:?}: {error}");
         let answer = stage.ask(&[user("count")]).await.unwrap();
@@ -372,13 +369,13 @@ async fn a_dead_connection_is_noticed_before_and_after_the_first_piece() {
         assert_eq!(answer.unwrap_err(), ModelError::Incomplete("no answer in time"));
         assert_eq!(seconds, FIRST, "{provider:?}");
         stage.api.resume();
-        stage.api.stall(1);
+        stage.api.mishap(1, Mishap::Stalls);
         let (answer, seconds) = seconds_until(&stage.clock, stage.ask(&messages)).await;
         assert_eq!(answer.unwrap_err(), ModelError::Incomplete("the answer stopped"));
         // What came took moments.
         assert!((BETWEEN..BETWEEN + 10).contains(&seconds), "{provider:?}: {seconds}");
         // A model may think after an event that says nothing.
-        stage.api.open_and_stall(1);
+        stage.api.mishap(1, Mishap::Opens);
         let (answer, seconds) = seconds_until(&stage.clock, stage.ask(&messages)).await;
         assert_eq!(answer.unwrap_err(), ModelError::Incomplete("the answer stopped"));
         assert!((FIRST..FIRST + 10).contains(&seconds), "{provider:?}: {seconds}");
@@ -390,7 +387,7 @@ async fn a_dead_connection_is_noticed_before_and_after_the_first_piece() {
 async fn a_server_that_does_not_stream_is_understood() {
     for provider in ALL {
         let stage = stage(provider).await;
-        stage.api.never_stream();
+        stage.api.edit(|stored| stored.never_streams = true);
         stage.api.think("Hm.");
         stage.api.answer_tools(&[("find", json!({"query": "山"}))]);
         let (messages, tools) = ([user("look it up")], [tool("find")]);
@@ -410,7 +407,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 async fn streaming_options_that_a_server_refuses_are_omitted_from_then_on() {
     for (provider, has_usage) in [(OpenAi, false), (Bedrock, true)] {
         let stage = stage(provider).await;
-        stage.api.refuse_stream_options();
+        stage.api.edit(|stored| stored.refuses_stream_options = true);
         for _ in 0..2 {
             let answer = stage.ask(&[user("hello")]).await.unwrap();
             assert_eq!(answer.text, "You said: hello");
@@ -660,7 +657,7 @@ async fn a_filtered_answer_says_that_it_was_filtered() {
 #[tokio::test]
 async fn usage_says_what_was_estimated_for_that_request() {
     let stage = openai("test").await;
-    stage.api.count_tokens(2.0);
+    stage.api.edit(|stored| stored.usage_factor = Some(2.0));
     let (messages, tools) = ([user(&"河".repeat(500))], [tool("find")]);
     let question = Question { tools: &tools, ..question(&messages) };
     let answer = stage.model.answer(question, NO_SINK).await.unwrap();

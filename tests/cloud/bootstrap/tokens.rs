@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use annals_io::clock::Clock;
 use annals_test_support::lambda_api::LambdaApi;
-use annals_test_support::model_api::ModelApi;
+use annals_test_support::model_api::{Mishap, ModelApi};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn tokens_leave_the_function_while_its_model_writes() {
     beside(async |stack| {
         let model = ModelApi::start().await;
-        model.accept_any_key();
+        model.edit(|stored| stored.any_key = true);
         model.answer_with("these are the words of an answer that stands still before its end");
-        model.stall(1);
+        model.mishap(1, Mishap::Stalls);
         let said = json!({"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hello"}]});
         let body = json!({"id": "alone-tokens", "trigger": "submit-message", "messages": [said]});
         let event = request("POST", "/api/chat", "app-secret", Some(&body));

@@ -42,7 +42,7 @@ mod refusal;
 mod serve;
 mod state;
 
-use answers::Mishap;
+pub use answers::Mishap;
 pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
 pub use body::{
     images_of, is_for_notes, is_for_summary, last_user_line, lines_said, notes_of, summary_of, texts_of,
@@ -50,6 +50,7 @@ pub use body::{
 };
 pub use check::API_KEY;
 pub use completion::Numbering;
+pub use state::Stored;
 use state::{Hangs, Shared};
 
 /// Timeout of [`ModelApi::wait_for`].
@@ -93,39 +94,14 @@ impl ModelApi {
         format!("{}{path}", self.server.url)
     }
 
-    /// Never streams an answer, like servers that cannot stream.
-    pub fn never_stream(&self) {
-        self.shared.state().never_streams = true;
+    /// Changes what it holds and does.
+    pub fn edit<T>(&self, change: impl FnOnce(&mut Stored) -> T) -> T {
+        change(&mut self.shared.state())
     }
 
-    /// Refuses `stream_options`, like servers that do not know it; as Bedrock, refuses streaming altogether.
-    pub fn refuse_stream_options(&self) {
-        self.shared.state().refuses_stream_options = true;
-    }
-
-    /// Breaks the connections of the next `times` streamed answers half-way.
-    pub fn break_off(&self, times: usize) {
-        self.shared.state().mishaps.push((times, Mishap::Breaks));
-    }
-
-    /// Ends the bodies of the next `times` streamed answers half-way, as if they were complete.
-    pub fn end_early(&self, times: usize) {
-        self.shared.state().mishaps.push((times, Mishap::Ends));
-    }
-
-    /// Stalls the next `times` streamed answers half-way, for ever.
-    pub fn stall(&self, times: usize) {
-        self.shared.state().mishaps.push((times, Mishap::Stalls));
-    }
-
-    /// Stalls the next `times` streamed answers after their first event, before anything is said, for ever.
-    pub fn open_and_stall(&self, times: usize) {
-        self.shared.state().mishaps.push((times, Mishap::Opens));
-    }
-
-    /// Ends the next `times` streamed answers half-way with an error: the provider is overloaded.
-    pub fn overload_midway(&self, times: usize) {
-        self.shared.state().mishaps.push((times, Mishap::Fails));
+    /// Spoils the next `times` streamed answers. Calls add up, like those of [`ModelApi::fail`].
+    pub fn mishap(&self, times: usize, mishap: Mishap) {
+        self.shared.state().mishaps.push((times, mishap));
     }
 
     /// Sends this reasoning before each answer from now on, signed if the provider signs. Reasoning that led to calls
@@ -153,11 +129,6 @@ impl ModelApi {
         self.shared.state().calls_to_come.push(calls);
     }
 
-    /// Distinguishes the calls in streamed answers of OpenAI's form like this from now on.
-    pub fn number_calls(&self, numbering: Numbering) {
-        self.shared.state().numbering = numbering;
-    }
-
     /// Ends texts for this reason from now on: `length` or `content_filter`. (A text that is longer than its request
     /// allows is cut off with the reason `length` in any case.)
     pub fn finish_with(&self, reason: &'static str) {
@@ -177,20 +148,9 @@ impl ModelApi {
         self.shared.state().filtered = Some(words);
     }
 
-    /// Refuses requests with images from now on (400), like a model without vision. These refusals are
-    /// [`ModelApi::images_refused`], not [`ModelApi::refusals`].
-    pub fn blind(&self) {
-        self.shared.state().images_refused = Some(0);
-    }
-
     /// Returns the number of requests refused for their images.
     pub fn images_refused(&self) -> usize {
         self.shared.state().images_refused.unwrap_or_default()
-    }
-
-    /// Reports from now on that a request took this many times the tokens that [`ModelApi::limit_context`] counts.
-    pub fn count_tokens(&self, factor: f64) {
-        self.shared.state().usage_factor = Some(factor);
     }
 
     /// Answers the next `times` requests with this error status; with 429 comes `Retry-After: 1`. Calls add up:
@@ -204,11 +164,6 @@ impl ModelApi {
     pub fn fail_behind(&self, requests: usize, times: usize, status: u16) {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         self.shared.state().later_failures.push((requests, times, status));
-    }
-
-    /// Answers every request that contains tool results with this error status from now on.
-    pub fn fail_with_results(&self, status: u16) {
-        self.shared.state().failing_with_results = StatusCode::from_u16(status).ok();
     }
 
     /// Cancels the failures that are still to come.
@@ -241,11 +196,6 @@ impl ModelApi {
     /// Answers the waiting requests and all later ones.
     pub fn resume(&self) {
         self.shared.hangs.send_replace(Hangs::default());
-    }
-
-    /// Accepts any key or none, like servers on a laptop.
-    pub fn accept_any_key(&self) {
-        self.shared.state().any_key = true;
     }
 
     /// Returns the bodies of all well-formed requests, in order of arrival, including those answered with

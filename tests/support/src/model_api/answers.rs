@@ -34,7 +34,7 @@ pub(super) fn answer(
 
 /// A fault in the middle of a streamed answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mishap {
+pub enum Mishap {
     /// The connection breaks.
     Breaks,
     /// The body ends as if it were whole.

@@ -34,8 +34,9 @@ pub(super) struct Hangs {
 
 pub(super) type AnswerBy = Arc<dyn Fn(&Value) -> Option<String> + Send + Sync>;
 
+/// The emulator's state.
 #[derive(Default)]
-pub(super) struct Stored {
+pub struct Stored {
     pub(super) answer: Option<String>,
     pub(super) answer_by: Option<AnswerBy>,
     pub(super) calls_to_come: Vec<Vec<(String, Value)>>,
@@ -43,22 +44,27 @@ pub(super) struct Stored {
     pub(super) context_limit: Option<u64>,
     /// The words that its content filter refuses.
     pub(super) filtered: Option<&'static str>,
-    /// Of a model that cannot see: how many requests it has refused for their images.
-    pub(super) images_refused: Option<usize>,
-    /// 1 if `None`.
-    pub(super) usage_factor: Option<f64>,
+    /// Number of requests refused for their images (400), like a model without vision, apart from
+    /// `refusals`; `None` refuses none.
+    pub images_refused: Option<usize>,
+    /// Reports that a request took this many times the tokens that `context_limit` counts; 1 if `None`.
+    pub usage_factor: Option<f64>,
     pub(super) too_long: usize,
     pub(super) failures: Vec<(usize, StatusCode)>,
     /// Behind how many requests, how many times.
     pub(super) later_failures: Vec<(usize, usize, StatusCode)>,
-    /// The answer to requests with results of tools.
-    pub(super) failing_with_results: Option<StatusCode>,
+    /// Answers every request that contains tool results with this error status.
+    pub failing_with_results: Option<u16>,
     pub(super) delay: Duration,
-    pub(super) any_key: bool,
-    pub(super) never_streams: bool,
-    pub(super) refuses_stream_options: bool,
+    /// Accepts any key or none, like servers on a laptop.
+    pub any_key: bool,
+    /// Never streams an answer, like servers that cannot stream.
+    pub never_streams: bool,
+    /// Refuses `stream_options`, like servers that do not know it; as Bedrock, refuses streaming altogether.
+    pub refuses_stream_options: bool,
     pub(super) mishaps: Vec<(usize, Mishap)>,
-    pub(super) numbering: Numbering,
+    /// Distinguishes the calls in streamed answers of OpenAI's form like this.
+    pub numbering: Numbering,
     pub(super) thought: Option<String>,
     /// The thoughts that were signed, with their signatures.
     pub(super) signed: Vec<(String, String)>,
@@ -103,6 +109,7 @@ impl Stored {
     pub(super) fn refuse(&mut self, shape: Shape, body: &Value) -> Option<Refusal> {
         let has_results = || messages_of(body).iter().any(|message| message["role"] == "tool");
         let with_results = self.failing_with_results.filter(|_| has_results());
+        let with_results = with_results.and_then(|status| StatusCode::from_u16(status).ok());
         if let Some(status) = with_results.or_else(|| self.next_failure()) {
             return Some(Refusal::injected(status));
         }
