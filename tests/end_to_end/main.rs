@@ -44,7 +44,6 @@ mod doctor;
 mod due;
 mod edited_commands;
 mod edits;
-mod events;
 mod exposure;
 mod faults;
 mod forgetting;

@@ -5,6 +5,7 @@ use std::path::Path;
 use annals_channel_lark::about::ABOUT as LARK;
 use annals_channel_lark::channel::DEV_APP as DEV_LARK_APP;
 use annals_channel_telegram::about::ABOUT as TELEGRAM;
+use annals_core::record::Channel;
 use annals_local::config::DEV_API_KEY;
 use annals_test_support::telegram_api;
 use serde_json::{Value, json};
@@ -98,6 +99,9 @@ fn each_event_is_taken_by_the_function_that_it_is_for() {
         tried.extend(["http-streaming-export", "agent-turn", "compactor-schedule"].map(Into::into));
         tried.sort();
         assert_eq!(tried, names(&root().join("infra/events")));
+        for platform in Channel::platforms() {
+            assert!(tried.iter().any(|name| name.starts_with(platform.as_str())), "{platform}");
+        }
     });
 }
 
