@@ -6,13 +6,12 @@ use std::time::Duration;
 use annals_agent::{Agent, TurnError};
 use annals_channel::delivery::{DeliveryError, Outbox, OutboxEntry};
 use annals_core::draft::Draft;
-use annals_core::record::Record;
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::testing::set;
 use annals_engine::delivery::Deliverer;
 use annals_io::clock::Clock;
 use annals_model::Model;
-use annals_store::history::turn::{Ending, Lease, OpenTurn};
+use annals_store::history::turn::OpenTurn;
 use annals_store::history::{History, HistoryError, ReplyAppended};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -51,11 +50,10 @@ impl Bench {
     }
 
     /// A run that claims and commits to `covers`, and is not heard of until its lease is over.
-    async fn commit_and_fall_silent(&self, covers: &[SortKey]) -> (Lease, OpenTurn) {
+    async fn commit_and_fall_silent(&self, covers: &[SortKey]) {
         let (lease, turn) = (self.world.claim().await, OpenTurn::new(covers.to_vec()));
         self.world.history.commit(&lease, &turn).await.unwrap();
         self.world.clock.advance(LEASE + Duration::from_secs(1));
-        (lease, turn)
     }
 
     /// Appends the reply to message 1.
@@ -83,33 +81,6 @@ fn millis_of(number: u64) -> i64 {
 }
 
 #[tokio::test]
-async fn a_superseded_run_finds_the_next_run_s_reply_and_adds_no_other() {
-    let bench = Bench::new().await;
-    let one = bench.append(1, "one").await;
-    let covers = [one.clone()];
-    let (old, turn) = bench.commit_and_fall_silent(&covers).await;
-    bench.run(&one).await;
-    let all = ["1 user: one", "1/reply assistant: one"];
-    assert_eq!(bench.lines().await, all);
-
-    // The old run comes back, and goes on where it was.
-    let appended = bench.append_reply(&covers, "of the old run").await;
-    let ReplyAppended::Present(Record { message, .. }) = appended else { panic!("{appended:?}") };
-    assert_eq!(message.plain_text(), "one");
-    let history = &bench.world.history;
-    let writes = [
-        history.commit(&old, &turn).await,
-        history.finish(&old, &Ending::default()).await,
-        history.release(&old).await,
-    ];
-    assert!(writes.iter().all(|write| matches!(write, Err(HistoryError::LeaseLost))), "{writes:?}");
-    assert_eq!(bench.world.head().await.turn, None);
-    bench.run(&one).await;
-    assert_eq!(bench.lines().await, all);
-    assert_eq!(bench.posts(), ["one"]);
-}
-
-#[tokio::test]
 async fn the_next_run_sends_the_reply_that_a_dead_run_has_stored() {
     let bench = Bench::new().await;
     let one = bench.append(1, "one").await;
@@ -120,34 +91,14 @@ async fn the_next_run_sends_the_reply_that_a_dead_run_has_stored() {
     bench.run(&one).await;
     assert_eq!(bench.lines().await, ["1 user: one", "1/reply assistant: of the old run"]);
     assert_eq!(bench.posts(), ["of the old run"]);
+
+    // A run that has made another one is given the stored one.
+    let appended = bench.append_reply(&covers, "of a third run").await;
+    let ReplyAppended::Present(stored) = appended else { panic!("{appended:?}") };
+    assert_eq!(stored.message.plain_text(), "of the old run");
 }
 
-#[tokio::test]
-async fn messages_that_a_dead_run_had_claimed_are_answered_without_later_ones() {
-    let bench = Bench::new().await;
-    let covers = [bench.append(1, "one").await, bench.append(2, "two").await];
-    bench.commit_and_fall_silent(&covers).await;
-    // One follows the claimed messages, and one is among them.
-    let five = bench.append(5, "five").await;
-    bench.world.ask(9, millis_of(1), "late").await;
-    bench.run(&five).await;
-    assert_eq!(
-        bench.lines().await,
-        [
-            "1 user: one",
-            "9 user: late",
-            "2 user: two",
-            "2/reply assistant: one\ntwo",
-            "5 user: five",
-            "5/reply assistant: late\nfive"
-        ]
-    );
-    let records = bench.world.records().await;
-    assert_eq!(records[3].covers(), covers);
-    assert_eq!(bench.posts(), ["one\ntwo", "late\nfive"]);
-}
-
-/// Also where the others are of more lines than one, and older than what was committed to.
+/// The others are of several lines, and older than what was committed to.
 #[tokio::test]
 async fn messages_that_a_dead_run_had_claimed_are_answered_on_their_own_line() {
     let bench = Bench::new().await;
