@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::finding::Finding;
 use crate::platform::Platform;
-use crate::settings::{DeliveryConfig, Settings, channel_settings};
+use crate::settings::{DeliveryConfig, Settings};
 use crate::setup::{Failure, Setup};
 use crate::webhook::Webhook;
 
@@ -34,12 +34,8 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     /// API](crate::about::About::api_base) without a default is among them: one where nothing listens, `http://127.0.0.1:9`.
     fn development(secret: &SecretString) -> Vec<(&'static str, SecretString)>;
 
-    /// Creates its client. `settings` are `None` in a process that does not answer messages.
-    fn client(
-        config: &Self::Config,
-        settings: Option<&Settings>,
-        clock: &Clock,
-    ) -> Result<Self::Client, ConfigError>;
+    /// Creates its client.
+    fn client(config: &Self::Config, clock: &Clock) -> Result<Self::Client, ConfigError>;
 
     /// Creates its webhook. `client` is `None` if the channel is not set up.
     fn webhook(config: &Self::Config, client: Option<Self::Client>, settings: Settings) -> Self::Webhook;
@@ -101,8 +97,7 @@ pub fn platform<D: ChannelDefinition>(
     clock: &Clock,
 ) -> Result<Option<Arc<dyn Platform>>, Failure> {
     let Some(config) = D::config(env)? else { return Ok(None) };
-    let client = D::client(&config, Some(&channel_settings(env)?), clock)?;
-    Ok(Some(Clients::of(client, Some(delivery)).agent))
+    Ok(Some(Clients::of(D::client(&config, clock)?, Some(delivery)).agent))
 }
 
 /// Creates the webhook of `D`, and the client that sends its confirmations of commands.
@@ -116,7 +111,7 @@ pub fn webhook<D: ChannelDefinition>(
     clock: &Clock,
 ) -> Result<(D::Webhook, D::Client), Failure> {
     let config = D::config(env)?.ok_or_else(|| D::Webhook::ABOUT.not_set_up())?;
-    let client = Clients::of(D::client(&config, None, clock)?, None).webhook;
+    let client = Clients::of(D::client(&config, clock)?, None).webhook;
     Ok((D::webhook(&config, Some(client.clone()), settings.clone()), client))
 }
 

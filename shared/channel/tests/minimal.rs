@@ -95,7 +95,7 @@ impl ChannelDefinition for Pager {
         vec![(SECRET, secret.clone())]
     }
 
-    fn client(config: &PagerConfig, _: Option<&Settings>, clock: &Clock) -> Result<Client, ConfigError> {
+    fn client(config: &PagerConfig, clock: &Clock) -> Result<Client, ConfigError> {
         let base = (API_BASE.name, config.api_base.as_str());
         Ok(Client { api: Api::new("Pager", base, Duration::from_secs(10), clock.clone())? })
     }
@@ -428,7 +428,7 @@ fn a_button_is_sent_to_the_thread_and_its_press_is_of_that_chat() {
 #[tokio::test]
 async fn a_reply_that_cannot_be_sent_is_kept_for_later() {
     let clock = Clock::manual(Timestamp::from_secs(1_764_057_600));
-    let client = Pager::client(&config(), None, &clock).unwrap();
+    let client = Pager::client(&config(), &clock).unwrap();
     let to: Record = annals_core::testing::user(0, 1);
     let (text, question, requests) = ("Hello, Ada.", "", &[]);
     let reply = OutgoingReply {

@@ -209,7 +209,7 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
         let name = D::Webhook::ABOUT.channel.as_str();
         async move {
             let Some(config) = &self.config else { return vec![Finding::not_set_up(name)] };
-            let mut client = match D::client(config, None, clock) {
+            let mut client = match D::client(config, clock) {
                 Ok(client) => client,
                 Err(error) => return vec![Finding::fault(name, chain(&error))],
             };
@@ -226,7 +226,7 @@ impl<D: ChannelDefinition> ServedChannel for Configured<D> {
         delivery: &DeliveryConfig,
         clock: &Clock,
     ) -> Result<Served, Failure> {
-        let client = self.config.as_ref().map(|config| D::client(config, Some(settings), clock));
+        let client = self.config.as_ref().map(|config| D::client(config, clock));
         let clients = client.transpose()?.map(|client| Clients::of(client, Some(delivery)));
         let client = clients.as_ref().map(|clients| clients.webhook.clone());
         let webhook = D::webhook(&self.config(key)?, client, settings.clone());

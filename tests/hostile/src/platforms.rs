@@ -73,7 +73,7 @@ fn check_lark_item(item: &Value, items: &[Value], bot: &lark::bot::Bot) {
     let event = json!({"header": {"event_type": "im.message.receive_v1"}, "event": {"message": message}});
     let found = lark::parse::parse(&event, bot, &settings()).unwrap();
     let Some(beside) = draft_of(&found[0]) else { return };
-    if let Some(draft) = lark::listed::from_listed(item, beside, bot, &settings()) {
+    if let Some(draft) = lark::listed::from_listed(item, beside, bot) {
         check_sound(&draft);
         assert!(!draft.asks);
     }

@@ -49,7 +49,7 @@ impl ChannelDefinition for Discord {
             .collect()
     }
 
-    fn client(config: &DiscordConfig, _: Option<&Settings>, clock: &Clock) -> Result<Client, ConfigError> {
+    fn client(config: &DiscordConfig, clock: &Clock) -> Result<Client, ConfigError> {
         Client::new(config, clock.clone())
     }
 

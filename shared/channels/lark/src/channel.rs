@@ -45,14 +45,11 @@ impl ChannelDefinition for Lark {
         vec![(APP_ID, app_id.into()), (APP_SECRET, app_secret.into()), (VERIFICATION_TOKEN, secret.clone())]
     }
 
-    fn client(
-        config: &LarkConfig,
-        settings: Option<&Settings>,
-        clock: &Clock,
-    ) -> Result<Client, ConfigError> {
+    fn client(config: &LarkConfig, clock: &Clock) -> Result<Client, ConfigError> {
         let (id, secret) = (config.app_id.clone(), config.app_secret.clone());
-        let client = Client::new(&config.api_base, id, secret, clock.clone())?;
-        Ok(client.with_group_context(settings, config.group_context))
+        let mut client = Client::new(&config.api_base, id, secret, clock.clone())?;
+        client.group_context = config.group_context;
+        Ok(client)
     }
 
     fn webhook(config: &LarkConfig, client: Option<Client>, settings: Settings) -> LarkWebhook {

@@ -51,7 +51,6 @@ use super::settings::API_BASE;
 pub use annals_channel::client::CallError;
 use annals_channel::client::{Api, WaitBudget};
 use annals_channel::rate_limit::RateLimit;
-use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::settings::ConfigError;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
@@ -81,9 +80,8 @@ pub struct Client {
     may_not_react: Arc<AtomicBool>,
     /// The bot's own id, once it is known.
     open_id: Arc<OnceCell<String>>,
-    /// Settings of parsing the messages around one of a group, and the number of those that are fetched; `None` if there
-    /// is nothing to fetch.
-    pub(crate) group_context: Option<(Settings, usize)>,
+    /// Maximum number of messages that are fetched around one of a group; 0 fetches none.
+    pub(crate) group_context: usize,
 }
 
 /// A request, which can be made again.
@@ -117,16 +115,7 @@ impl Client {
         let api = Api::new("Lark", (API_BASE.name, api_base), REQUEST_TIMEOUT, clock)?;
         let tokens = Arc::new(Tokens::new(app_id, app_secret));
         let (may_not_react, open_id) = (Arc::default(), Arc::default());
-        Ok(Self { api, tokens, may_not_react, open_id, group_context: None })
-    }
-
-    /// Fetches the newest `limit` messages of a group (`LARK_GROUP_CONTEXT`), parsed by `settings`, unless every message of a
-    /// group comes as an event.
-    #[must_use]
-    pub fn with_group_context(self, settings: Option<&Settings>, limit: usize) -> Self {
-        let is_wanted = |of: &&Settings| limit > 0 && of.group_activation == GroupActivation::Mention;
-        let group_context = settings.filter(is_wanted).map(|settings| (settings.clone(), limit));
-        Self { group_context, ..self }
+        Ok(Self { api, tokens, may_not_react, open_id, group_context: 0 })
     }
 
     /// Returns the bot, whose `open_id` is asked for once.

@@ -11,7 +11,6 @@
 //! [get](https://open.feishu.cn/document/server-docs/im-v1/message/get).
 
 use annals_channel::json::JsonView;
-use annals_channel::settings::{GroupActivation, Settings};
 use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::sort_key::Timestamp;
@@ -32,8 +31,8 @@ const MAX_DEPTH: usize = 8;
 /// Returns `None` for items that do not belong there or that arrive in another way: messages of another window or
 /// thread, recalled ones, the bot's own, `beside` itself, and messages that address the bot or are commands. Lark
 /// delivers the last two as events, and a record that exists already would keep them from being answered. For the same
-/// reason nothing is taken under `GROUP_ACTIVATION=always`, nor in a p2p chat.
-pub fn from_listed(item: &Value, beside: &Draft, bot: &Bot, settings: &Settings) -> Option<Draft> {
+/// reason nothing is taken in a p2p chat, and nothing is fetched under `GROUP_ACTIVATION=always`.
+pub fn from_listed(item: &Value, beside: &Draft, bot: &Bot) -> Option<Draft> {
     let mut message = Message::listed(JsonView::of(item)?).ok()?;
     let is_group = beside.metadata.is_group();
     let is_elsewhere = message.chat_id != beside.chat_id || !is_beside(&message, beside);
@@ -45,8 +44,7 @@ pub fn from_listed(item: &Value, beside: &Draft, bot: &Bot, settings: &Settings)
     let thread = metadata::thread_of(&beside.metadata);
     message.thread_id = thread.as_deref();
     let content = Content::of(&message);
-    if settings.group_activation == GroupActivation::Always
-        || gate::is_own(&message, bot)
+    if gate::is_own(&message, bot)
         || gate::addresses(&message, bot)
         || gate::command(&message, &content, bot).is_some()
     {

@@ -1,6 +1,6 @@
 //! Settings of Lark's channel: all or none.
 
-use annals_channel::settings::all_or_none;
+use annals_channel::settings::{GroupActivation, all_or_none, channel_settings};
 use annals_core::settings::{ConfigError, Env, Setting};
 use secrecy::SecretString;
 
@@ -50,7 +50,7 @@ pub struct LarkConfig {
     /// `LARK_API_BASE`
     pub api_base: String,
     /// `LARK_GROUP_CONTEXT`: maximum number of group messages that are fetched around one that addresses the bot; 0
-    /// fetches none.
+    /// fetches none. It is 0 if every message of a group comes as an event that asks.
     pub group_context: usize,
 }
 
@@ -62,13 +62,14 @@ impl LarkConfig {
         let Some([app_id, app_secret, verification_token]) = all_or_none(env, needed, &[ENCRYPT_KEY])? else {
             return Ok(None);
         };
+        let hears_all = channel_settings(env)?.group_activation == GroupActivation::Always;
         Ok(Some(Self {
             app_id,
             app_secret: app_secret.into(),
             verification_token: verification_token.into(),
             encrypt_key: env.optional(ENCRYPT_KEY).map(SecretString::from),
             api_base: env.value(&API_BASE),
-            group_context,
+            group_context: if hears_all { 0 } else { group_context },
         }))
     }
 }
@@ -99,5 +100,8 @@ mod tests {
         let config = with(&all).unwrap().unwrap();
         assert_eq!((config.group_context, config.encrypt_key.is_none()), (25, true));
         assert_eq!(config.api_base, "https://open.feishu.cn");
+        // Each message of a group then arrives as an event that asks.
+        let always = with(&[&all[..], &[("GROUP_ACTIVATION", "always")]].concat()).unwrap().unwrap();
+        assert_eq!(always.group_context, 0);
     }
 }

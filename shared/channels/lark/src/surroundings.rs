@@ -14,25 +14,28 @@ use crate::metadata;
 /// Longest wait for Lark's rate limit.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Fetches the messages around `newest` for which `is_new` returns true, the oldest first, as `client` is
-/// [told](Client::with_group_context).
+/// Fetches the messages around `newest` for which `is_new` returns true, the oldest first: those among the newest
+/// [`Client::group_context`].
 pub(super) async fn fetch(
     client: &Client,
     newest: &Record,
     is_new: &IsNew<'_>,
 ) -> Result<Vec<Draft>, CallError> {
-    let Some((settings, limit)) = &client.group_context else { return Ok(Vec::new()) };
+    let limit = client.group_context;
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
     let mut client = client.clone();
     client.api.set_patience(PATIENCE);
     let bot = client.bot().await?;
     let beside = Draft::from(newest);
     let items = match metadata::thread_of(&newest.message.metadata) {
-        Some(thread) => client.list_thread(&thread, *limit).await?,
-        None => client.list_messages(&newest.chat_id, Some(newest.ts), *limit).await?,
+        Some(thread) => client.list_thread(&thread, limit).await?,
+        None => client.list_messages(&newest.chat_id, Some(newest.ts), limit).await?,
     };
     let mut drafts = Vec::new();
     for item in items.iter().rev() {
-        let draft = from_listed(item, &beside, &bot, settings).filter(is_new);
+        let draft = from_listed(item, &beside, &bot).filter(is_new);
         let Some(draft) = draft else { continue };
         drafts.push(if is_merge_forward(item) {
             // One that cannot be opened is still a message.

@@ -1,6 +1,6 @@
 //! Tests of [`parse`]: `rules` by rule, `content` by type, `listed` with items of the API, `fixtures` with whole payloads.
 
-use annals_channel::settings::{DmScope, GroupActivation, Settings};
+use annals_channel::settings::{DmScope, Settings};
 use annals_channel::testing::{draft_of, settings, shown};
 use annals_core::draft::Draft;
 use annals_test_support::json::with;

@@ -34,7 +34,7 @@ impl ChannelDefinition for Telegram {
         vec![(TOKEN, DEV_TOKEN.into()), (SECRET, secret.clone())]
     }
 
-    fn client(config: &TelegramConfig, _: Option<&Settings>, clock: &Clock) -> Result<Client, ConfigError> {
+    fn client(config: &TelegramConfig, clock: &Clock) -> Result<Client, ConfigError> {
         Client::new(&config.api_base, config.token.clone(), clock.clone())
     }
 

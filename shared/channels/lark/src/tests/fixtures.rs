@@ -34,7 +34,7 @@ fn no_text_of_the_recorded_payloads_is_lost() {
                 mentioning("@_user_1"),
                 json!({"message_id": "om_9", "chat_id": item["chat_id"], "thread_id": item["thread_id"]}),
             ));
-            let draft = from_listed(item, &draft(beside), &bot(), &settings());
+            let draft = from_listed(item, &draft(beside), &bot());
             let draft = draft.unwrap_or_else(|| panic!("{name}: {item}"));
             assert_eq!(draft.chat.to_string(), expected_key(item), "{name}");
             says_all(&name, &draft, item["body"]["content"].as_str().unwrap(), &item["mentions"]);

@@ -39,7 +39,7 @@ fn beside(fields: Value) -> Draft {
 }
 
 fn listed(item: &Value, beside: &Draft) -> Option<Draft> {
-    from_listed(item, beside, &bot(), &settings())
+    from_listed(item, beside, &bot())
 }
 
 #[test]
@@ -101,8 +101,6 @@ fn items_that_belong_elsewhere_or_arrive_as_events_are_left_out() {
     gone["deleted"] = json!(true);
     assert_eq!(listed(&gone, &window), None);
     assert_eq!(listed(&item_of(&p2p(text("hi")), &ada()), &draft(p2p(json!({"message_id": "om_9"})))), None);
-    let always = Settings { group_activation: GroupActivation::Always, ..settings() };
-    assert_eq!(from_listed(&item_of(&group(text("hi")), &ada()), &window, &bot(), &always), None);
     for no_item in [json!([]), json!({}), json!(null), json!({"message_id": "om_1"})] {
         assert_eq!(listed(&no_item, &window), None);
     }
