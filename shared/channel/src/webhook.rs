@@ -141,7 +141,7 @@ pub enum Response {
 }
 
 /// Result of [`Webhook::verify`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Verified {
     /// An event of the platform.
     Event(Value),

@@ -1,9 +1,11 @@
 //! Webhooks of Telegram, Lark and Discord.
 
 use annals_channel::testing::{check_sound, draft_of, settings, survives};
+use annals_channel::webhook::Verified;
 use annals_channel_discord as discord;
 use annals_channel_lark as lark;
-use annals_channel_lark::verify::{Secrets, Signature, Verified, encrypt, sign, verify};
+use annals_channel_lark::settings::LarkConfig;
+use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign, verify};
 use annals_channel_telegram as telegram;
 use annals_core::testing::stored;
 use serde_json::{Value, json};
@@ -21,27 +23,38 @@ pub fn check_telegram(data: &[u8]) {
 
 /// Checks a call of Lark: as it is, which nothing verifies; and as the plain text of a call that is encrypted and signed.
 pub fn check_lark(data: &[u8]) {
-    let secrets = Secrets { encrypt_key: Some(KEY), verification_token: TOKEN };
-    let plain_secrets = Secrets { encrypt_key: None, verification_token: TOKEN };
-    let unsigned = Signature::default();
-    if let Ok(Verified::Event(event)) = verify(&unsigned, data, &plain_secrets) {
+    let config = |encrypt_key: Option<&str>| LarkConfig {
+        app_id: String::new(),
+        app_secret: "".into(),
+        verification_token: TOKEN.into(),
+        encrypt_key: encrypt_key.map(Into::into),
+        api_base: String::new(),
+        group_context: 0,
+    };
+    let (plain, keyed) = (config(None), config(Some(KEY)));
+    let verified = |signature: Option<&str>, body: &[u8], config: &LarkConfig| {
+        let headers =
+            [(TIMESTAMP_HEADER, Some("1")), (NONCE_HEADER, Some("2")), (SIGNATURE_HEADER, signature)];
+        let headers = headers.into_iter();
+        let headers = headers.filter_map(|(name, value)| Some((name.parse().ok()?, value?.parse().ok()?)));
+        verify(&headers.collect(), body, config)
+    };
+    if let Ok(Verified::Event(event)) = verified(None, data, &plain) {
         check_lark_event(&event);
     }
-    assert!(!matches!(verify(&unsigned, data, &secrets), Ok(Verified::Event(_))), "unsigned");
-    let forged = Signature { timestamp: Some(b"1"), nonce: Some(b"2"), signature: Some(data) };
-    assert!(verify(&forged, data, &secrets).is_err(), "forged");
+    assert!(!matches!(verified(None, data, &keyed), Ok(Verified::Event(_))), "unsigned");
+    // What a header can hold of it.
+    let forged =
+        std::str::from_utf8(data).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_graphic()));
+    assert!(verified(forged.or(Some("")), data, &keyed).is_err(), "forged");
     // Signed, with anything in place of an encrypted event.
     let of = |body: &[u8]| sign(b"1", b"2", KEY, body);
-    let signature = of(data);
-    let signed = Signature { signature: Some(signature.as_bytes()), ..forged };
-    if let Ok(Verified::Event(event)) = verify(&signed, data, &secrets) {
+    if let Ok(Verified::Event(event)) = verified(Some(&of(data)), data, &keyed) {
         check_lark_event(&event);
     }
     // Encrypted and signed.
     let body = json!({"encrypt": encrypt(KEY, data).unwrap()}).to_string();
-    let signature = of(body.as_bytes());
-    let signed = Signature { signature: Some(signature.as_bytes()), ..forged };
-    if let Ok(Verified::Event(event)) = verify(&signed, body.as_bytes(), &secrets) {
+    if let Ok(Verified::Event(event)) = verified(Some(&of(body.as_bytes())), body.as_bytes(), &keyed) {
         assert_eq!(serde_json::from_slice::<Value>(data).unwrap(), event);
     }
     if let Ok(event) = serde_json::from_slice::<Value>(data) {

@@ -16,16 +16,21 @@
 
 use aes::Aes256;
 use annals_channel::json::JsonView;
+use annals_channel::webhook::{Response, Verified};
 use annals_core::secret::is_same;
 use annals_io::random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cbc::cipher::block_padding::Pkcs7;
 use cbc::cipher::{BlockModeDecrypt as _, BlockModeEncrypt as _, KeyIvInit as _};
+use reqwest::header::{HeaderMap, HeaderValue};
 use ring::digest;
+use secrecy::ExposeSecret;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::settings::LarkConfig;
 
 /// Header with the signature, in lower-case hex.
 pub const SIGNATURE_HEADER: &str = "x-lark-signature";
@@ -36,55 +41,6 @@ pub const NONCE_HEADER: &str = "x-lark-request-nonce";
 
 /// Length of the initialisation vector before the ciphertext.
 const IV_BYTES: usize = 16;
-
-/// Secrets shared with Lark.
-#[derive(Clone, Copy)]
-pub struct Secrets<'a> {
-    /// `LARK_ENCRYPT_KEY`; empty counts as not set.
-    pub encrypt_key: Option<&'a str>,
-    /// `LARK_VERIFICATION_TOKEN`; empty matches nothing.
-    pub verification_token: &'a str,
-}
-
-/// Headers that sign a call, as received.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Signature<'a> {
-    /// [`TIMESTAMP_HEADER`]
-    pub timestamp: Option<&'a [u8]>,
-    /// [`NONCE_HEADER`]
-    pub nonce: Option<&'a [u8]>,
-    /// [`SIGNATURE_HEADER`]
-    pub signature: Option<&'a [u8]>,
-}
-
-impl<'a> Signature<'a> {
-    /// Reads the headers with `lookup`, which takes names in lower case.
-    pub fn of(lookup: impl Fn(&str) -> Option<&'a [u8]>) -> Self {
-        Self {
-            timestamp: lookup(TIMESTAMP_HEADER),
-            nonce: lookup(NONCE_HEADER),
-            signature: lookup(SIGNATURE_HEADER),
-        }
-    }
-
-    /// Returns true if this is the signature of `body`. A missing header never matches.
-    fn signs(&self, body: &[u8], encrypt_key: &str) -> bool {
-        let (Some(timestamp), Some(nonce), Some(signature)) = (self.timestamp, self.nonce, self.signature)
-        else {
-            return false;
-        };
-        is_same(signature, sign(timestamp, nonce, encrypt_key, body).as_bytes())
-    }
-}
-
-/// Content of a verified call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verified {
-    /// `url_verification`: answer with `{"challenge": …}` within a second.
-    Challenge(String),
-    /// A decrypted event in the envelope of either schema, for [`parse`](super::parse::parse).
-    Event(Value),
-}
 
 /// Reason for a refused call: it is not from Lark, or is malformed. For the log, never for the caller: all such calls are
 /// answered alike.
@@ -108,11 +64,14 @@ pub enum Reason {
     Challenge,
 }
 
-/// Verifies a call and returns its content. `body` has to be unchanged, byte for byte.
-pub fn verify(signature: &Signature<'_>, body: &[u8], secrets: &Secrets<'_>) -> Result<Verified, Reason> {
-    let Some(encrypt_key) = secrets.encrypt_key.filter(|key| !key.is_empty()) else {
+/// Verifies a call and returns its content: a decrypted event in the envelope of either schema, for
+/// [`parse`](super::parse::parse), or the answer to a `url_verification`, which is `{"challenge": …}` within a second.
+/// `body` has to be unchanged, byte for byte. An empty encrypt key counts as not set, and an empty token matches nothing.
+pub fn verify(headers: &HeaderMap, body: &[u8], config: &LarkConfig) -> Result<Verified, Reason> {
+    let known = config.verification_token.expose_secret();
+    let encrypt_key = config.encrypt_key.as_ref().map(ExposeSecret::expose_secret);
+    let Some(encrypt_key) = encrypt_key.filter(|key| !key.is_empty()) else {
         // Reads only these fields at first: a `Value` of the whole body takes many times its bytes in memory.
-        let known = secrets.verification_token;
         let marks: Marks<'_> = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
         if marks.encrypt.is_some() {
             return Err(Reason::NoKey);
@@ -121,20 +80,31 @@ pub fn verify(signature: &Signature<'_>, body: &[u8], secrets: &Secrets<'_>) -> 
             return Err(Reason::Token);
         }
         let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
-        return verified(body, known);
+        return checked(body, known);
     };
-    let is_signed = signature.signature.is_some();
-    if is_signed && !signature.signs(body, encrypt_key) {
+    let has_signature = headers.contains_key(SIGNATURE_HEADER);
+    if has_signature && !is_signed(headers, body, encrypt_key) {
         return Err(Reason::Signature);
     }
     let body: Value = serde_json::from_slice(body).map_err(|_| Reason::NotJson)?;
     let encrypted = JsonView::of(&body).ok_or(Reason::NotJson)?.text("encrypt").ok_or(Reason::Plain)?;
     let plain = decrypt(encrypt_key, encrypted).ok_or(Reason::Ciphertext)?;
     let plain: Value = serde_json::from_slice(&plain).map_err(|_| Reason::NotJson)?;
-    match verified(plain, secrets.verification_token)? {
-        Verified::Event(_) if !is_signed => Err(Reason::Unsigned),
+    match checked(plain, known)? {
+        Verified::Event(_) if !has_signature => Err(Reason::Unsigned),
         verified => Ok(verified),
     }
+}
+
+/// Returns true if the headers sign `body`. A missing header never matches.
+fn is_signed(headers: &HeaderMap, body: &[u8], encrypt_key: &str) -> bool {
+    let header = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let (Some(timestamp), Some(nonce), Some(signature)) =
+        (header(TIMESTAMP_HEADER), header(NONCE_HEADER), header(SIGNATURE_HEADER))
+    else {
+        return false;
+    };
+    is_same(signature, sign(timestamp, nonce, encrypt_key, body).as_bytes())
 }
 
 /// Returns the signature of `body`: the lower-case hex of SHA-256 of timestamp, nonce, encrypt key and body,
@@ -156,7 +126,7 @@ pub fn encrypt(encrypt_key: &str, plain: &[u8]) -> Option<String> {
 }
 
 /// Checks the token of a decrypted call and returns its content.
-fn verified(call: Value, token: &str) -> Result<Verified, Reason> {
+fn checked(call: Value, token: &str) -> Result<Verified, Reason> {
     let view = JsonView::of(&call).ok_or(Reason::NotJson)?;
     let header = view.object("header");
     let given = header.unwrap_or(view).text("token").ok_or(Reason::Token)?;
@@ -166,7 +136,7 @@ fn verified(call: Value, token: &str) -> Result<Verified, Reason> {
     // An event of schema 2 may have a `type` as well.
     if header.is_none() && view.text("type") == Some("url_verification") {
         let challenge = view.text("challenge").ok_or(Reason::Challenge)?;
-        return Ok(Verified::Challenge(challenge.to_owned()));
+        return Ok(Verified::Answer(Response::Json(json!({ "challenge": challenge }))));
     }
     Ok(Verified::Event(call))
 }
