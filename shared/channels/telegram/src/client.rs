@@ -31,8 +31,8 @@ mod target;
 mod tests;
 mod typing;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Method;
@@ -52,7 +52,6 @@ pub use annals_channel::client::CallError;
 use annals_channel::client::{Api, WaitBudget};
 use annals_channel::rate_limit::RateLimit;
 use annals_core::settings::ConfigError;
-use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
 
 /// Rate limit of a bot over all chats.
@@ -70,17 +69,9 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Client {
     pub(crate) api: Api,
     token: SecretString,
-    administrators: Arc<Mutex<Administrators>>,
     drafts: Arc<typing::Drafts>,
     username: Arc<OnceCell<String>>,
 }
-
-/// Per group: time of the last request for its administrators, and their user ids.
-type Administrators = HashMap<String, (Timestamp, Vec<String>)>;
-
-/// Lifetime and size of the cache of group administrators.
-const ADMINISTRATORS_FRESH: Duration = Duration::from_mins(5);
-const MAX_KNOWN_GROUPS: usize = 1_000;
 
 /// Answer of `getMe`: the bot itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -111,8 +102,7 @@ impl Client {
             let problem = "is not a token: expected <bot id>:<letters, digits, '-' and '_'>";
             return Err(ConfigError::new("TELEGRAM_BOT_TOKEN", problem));
         }
-        let (administrators, drafts) = (Arc::default(), Arc::default());
-        Ok(Self { api, token, administrators, drafts, username: Arc::default() })
+        Ok(Self { api, token, drafts: Arc::default(), username: Arc::default() })
     }
 
     /// Calls `getMe`, which returns the bot itself.
@@ -184,28 +174,12 @@ impl Client {
         self.try_once("editMessageReplyMarkup", &body).await.map(|_: Value| ())
     }
 
-    /// Returns true if `user_id` is an administrator of the group `chat_id`. The list is cached for five minutes.
+    /// Returns true if `user_id` is an administrator of the group `chat_id`.
     pub async fn is_administrator(&self, chat_id: &str, user_id: &str) -> Result<bool, CallError> {
-        let now = self.api.clock.now();
-        let known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner).get(chat_id).cloned();
-        if let Some((asked, ids)) = known
-            && now.since(asked) < ADMINISTRATORS_FRESH
-        {
-            return Ok(ids.iter().any(|id| id == user_id));
-        }
         let body = json!({"chat_id": chat_id});
         let members: Vec<Value> = self.call("getChatAdministrators", &body, &mut self.api.budget()).await?;
-        let ids: Vec<String> = members
-            .iter()
-            .filter_map(|member| Some(member.get("user")?.get("id")?.as_i64()?.to_string()))
-            .collect();
-        let is_administrator = ids.iter().any(|id| id == user_id);
-        let mut known = self.administrators.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN_GROUPS {
-            known.clear();
-        }
-        known.insert(chat_id.to_owned(), (now, ids));
-        Ok(is_administrator)
+        let mut ids = members.iter().filter_map(|member| member.get("user")?.get("id")?.as_i64());
+        Ok(ids.any(|id| id.to_string() == user_id))
     }
 
     /// Calls `method`, waits as long as Telegram asks, and retries requests that it did not take.

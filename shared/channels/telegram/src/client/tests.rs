@@ -244,6 +244,17 @@ async fn typing_is_tried_once() {
 }
 
 #[tokio::test]
+async fn a_person_who_is_removed_from_the_administrators_is_none_at_once() {
+    let (api, client, _) = start().await;
+    let group = CHAT.to_string();
+    api.set_administrators(CHAT, &[50]);
+    assert!(client.is_administrator(&group, "50").await.unwrap());
+    assert!(!client.is_administrator(&group, "5").await.unwrap());
+    api.set_administrators(CHAT, &[]);
+    assert!(!client.is_administrator(&group, "50").await.unwrap());
+}
+
+#[tokio::test]
 async fn an_error_for_a_wrong_token_names_the_setting_but_not_its_value() {
     let api = TelegramApi::start().await;
     for (token, is_permanent) in [("7000000001:wrong-SECRET", false), ("SECRET", true)] {
