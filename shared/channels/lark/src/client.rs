@@ -190,8 +190,8 @@ impl Client {
         Ok(found)
     }
 
-    /// Sends chunk number `index` of the reply that is stored at `key` (chat and sort key), and returns the ids of the
-    /// messages that it became. There are several if Lark found it too long.
+    /// Sends chunk number `index` of the reply that is stored at `key` (chat and sort key). It becomes several messages if
+    /// Lark finds it too long.
     ///
     /// Only the first message of a reply quotes the message of `address`; in a thread all do, since a thread can only
     /// be reached by replying. If Lark refuses an optional part, the message is sent again without it: a card as plain
@@ -203,22 +203,18 @@ impl Client {
         chunk: &Chunk,
         key: &str,
         index: usize,
-    ) -> Result<Vec<String>, CallError> {
+    ) -> Result<(), CallError> {
         let mut budget = self.api.budget();
         let mut target = Target::of(address);
         if index > 0 {
             target = target.after_the_first();
         }
         let mut left = VecDeque::from([Piece { chunk: chunk.clone(), uuid: uuid(key, index) }]);
-        let mut sent: Vec<String> = Vec::new();
         while let Some(piece) = left.pop_front() {
             let content = piece.chunk.primary();
             let content = (content.msg_type(), content.to_json());
             match self.post(&target, content, &piece.uuid, &mut budget).await {
-                Ok(message_id) => {
-                    sent.push(message_id);
-                    target = target.after_the_first();
-                }
+                Ok(()) => target = target.after_the_first(),
                 Err(error) => {
                     let (pieces, without) = target.leave_out(piece, error)?;
                     tracing::info!(without, "Lark refused a part of a message; sending again without it");
@@ -228,7 +224,7 @@ impl Client {
                 }
             }
         }
-        Ok(sent)
+        Ok(())
     }
 
     /// Sends a card after the chunks of the reply that is stored at `key`, as its message number `index`.
@@ -238,7 +234,7 @@ impl Client {
         card: &Value,
         key: &str,
         index: usize,
-    ) -> Result<String, CallError> {
+    ) -> Result<(), CallError> {
         let target = Target::of(address).after_the_first();
         self.post(&target, ("interactive", card.to_string()), &uuid(key, index), &mut self.api.budget()).await
     }
@@ -278,11 +274,7 @@ impl Client {
         (msg_type, content): (&str, String),
         uuid: &str,
         budget: &mut WaitBudget,
-    ) -> Result<String, CallError> {
-        #[derive(Deserialize)]
-        struct Posted {
-            message_id: String,
-        }
+    ) -> Result<(), CallError> {
         self.api.wait_for_slot(budget).await?;
         let mut body = json!({"msg_type": msg_type, "content": content, "uuid": uuid});
         let mut url = self.url(&["im", "v1", "messages"]);
@@ -295,9 +287,8 @@ impl Client {
             body["receive_id"] = target.chat_id.into();
             "im/v1/messages"
         };
-        let posted: Data<Posted> =
-            self.call(&Call { name, method: Method::POST, url, body: Some(&body) }, budget).await?;
-        Ok(posted.data.message_id)
+        let call = Call { name, method: Method::POST, url, body: Some(&body) };
+        self.call(&call, budget).await.map(|_: Value| ())
     }
 
     /// Returns the URL of `path` in the Open API. Each segment is escaped.

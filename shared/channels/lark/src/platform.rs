@@ -49,7 +49,7 @@ impl Platform for Client {
                 Err(error) if error.is_permanent() => {
                     tracing::warn!(%error, "Lark refused the card with buttons");
                 }
-                sent => drop(sent?),
+                sent => sent?,
             }
         }
         Ok(())

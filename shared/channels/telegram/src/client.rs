@@ -116,8 +116,8 @@ impl Client {
         username.map(String::as_str)
     }
 
-    /// Sends `chunk`, with the buttons of `keyboard` under the last message, and returns the ids of the messages that it
-    /// became. There are several if Telegram refused the entities and the plain text is longer than one message.
+    /// Sends `chunk`, with the buttons of `keyboard` under the last message. It becomes several messages if Telegram refuses
+    /// the entities and the plain text is longer than one message.
     ///
     /// If Telegram refuses an optional part, the message is sent again without it: without entities, without the topic
     /// if it was deleted, without the quotation.
@@ -126,22 +126,18 @@ impl Client {
         address: &Address,
         chunk: &Styled,
         keyboard: Option<&Value>,
-    ) -> Result<Vec<i64>, CallError> {
+    ) -> Result<(), CallError> {
         let mut budget = self.api.budget();
         let mut target = Target { thread_id: address.thread_id, reply_to: address.reply_to };
         let mut left = VecDeque::from([chunk.clone()]);
-        let mut sent = Vec::new();
         while let Some(piece) = left.pop_front() {
             let mut body = message_body(address, target, &piece);
             if let Some(keyboard) = keyboard.filter(|_| left.is_empty()) {
                 body["reply_markup"] = keyboard.clone();
             }
             self.api.wait_for_slot(&mut budget).await?;
-            match self.call::<Message>("sendMessage", &body, &mut budget).await {
-                Ok(message) => {
-                    sent.push(message.message_id);
-                    target.reply_to = None;
-                }
+            match self.call::<Value>("sendMessage", &body, &mut budget).await {
+                Ok(_) => target.reply_to = None,
                 Err(error) => {
                     let (pieces, without) = target.leave_out(piece, error)?;
                     tracing::info!(without, "Telegram refused a part of a message; sending again without it");
@@ -151,7 +147,7 @@ impl Client {
                 }
             }
         }
-        Ok(sent)
+        Ok(())
     }
 
     /// Answers a pressed button, so that the client stops showing progress. `alert` shows `text` as a dialog, for a
@@ -202,11 +198,6 @@ impl Client {
         let answer = self.api.send(method, (Method::POST, url), |request| request.json(body)).await?;
         answer::read(&answer, token)
     }
-}
-
-#[derive(Deserialize)]
-struct Message {
-    message_id: i64,
 }
 
 /// Returns the topic id to send. `sendMessage` refuses the id of the General topic.

@@ -47,7 +47,7 @@ async fn a_message_is_sent_with_every_field_of_its_address() {
         direct_messages_topic_id: Some(9),
     };
     let chunk = &chunks("😀 **hi**")[0];
-    assert_eq!(client.send_message(&address, chunk, None).await.unwrap(), [1000]);
+    client.send_message(&address, chunk, None).await.unwrap();
     assert_eq!(
         api.sent(),
         [Sent {
@@ -111,8 +111,7 @@ async fn plain_text_that_is_longer_than_the_styled_text_is_split_and_quotes_once
     let markdown = "[link](https://example.com/a/long/address/of/a/page) ".repeat(100);
     let pieces = chunks(&markdown);
     assert_eq!(pieces.len(), 1);
-    let ids = client.send_message(&address, &pieces[0], None).await.unwrap();
-    assert_eq!(ids, [1000, 1001]);
+    client.send_message(&address, &pieces[0], None).await.unwrap();
     let sent = api.sent();
     assert_eq!(sent.iter().map(|sent| sent.reply_to).collect::<Vec<_>>(), [Some(5), None]);
     assert_eq!(texts(&sent).join(" ").matches("(https://example.com/a/long/address/of/a/page)").count(), 100);
@@ -149,11 +148,11 @@ async fn a_reply_to_a_deleted_message_is_sent_without_quotation() {
 async fn a_text_too_long_for_telegram_is_halved() {
     let (api, client, _) = start().await;
     api.edit(|store| store.max_units = Some(20));
-    let ids = client
+    client
         .send_message(&address(CHAT), &Styled::plain("one two three four five six seven"), None)
         .await
         .unwrap();
-    assert_eq!(ids.len(), api.sent().len());
+    assert!(api.sent().len() > 1);
     assert_eq!(texts(&api.sent()).join(" "), "one two three four five six seven");
     api.edit(|store| store.max_units = Some(0));
     let error = client.send_message(&address(CHAT), &Styled::plain("abc"), None).await.unwrap_err();
@@ -166,8 +165,8 @@ async fn rate_limits_and_faults_are_waited_for() {
     let (to, text) = (address(CHAT), Styled::plain("a"));
     let send = async || clock.advance_during(client.send_message(&to, &text, None)).await;
     api.rate_limit(2, 7);
-    let (ids, took) = send().await;
-    assert!(ids.unwrap() == [1000] && took >= Duration::from_secs(14), "{took:?}");
+    let (done, took) = send().await;
+    assert!(done.is_ok() && took >= Duration::from_secs(14), "{took:?}");
     api.fail(9, 500);
     let error = send().await.0.unwrap_err();
     assert!(

@@ -19,7 +19,7 @@ fn texts(api: &LarkApi) -> Vec<String> {
 }
 
 /// Sends a text to the chat.
-async fn post(client: &Client, text: &str, uuid: &str) -> Result<String, CallError> {
+async fn post(client: &Client, text: &str, uuid: &str) -> Result<(), CallError> {
     let target = Target { chat_id: CHAT, message_id: None, in_thread: false, survives_recall: false };
     let content = ("text", json!({ "text": text }).to_string());
     client.post(&target, content, uuid, &mut client.api.budget()).await
@@ -38,8 +38,9 @@ async fn the_same_uuid_is_one_message_for_an_hour() {
     let (api, client, _) = start_chat().await;
     let to = address(Some("om_1"), false);
     let chunk = &chunks("**a**")[0];
-    let first = client.send_chunk(&to, chunk, "key", 0).await.unwrap();
-    assert_eq!(client.send_chunk(&to, chunk, "key", 0).await.unwrap(), first);
+    for _ in 0..2 {
+        client.send_chunk(&to, chunk, "key", 0).await.unwrap();
+    }
     assert_eq!(api.sent().len(), 1);
     assert_eq!(api.sent()[0].uuid, uuid("key", 0));
     client.send_chunk(&to, chunk, "key", 1).await.unwrap();
@@ -105,15 +106,15 @@ async fn a_text_too_long_for_lark_is_halved() {
     api.edit(|store| store.max_bytes = Some(420));
     let words: Vec<String> = (0..60).map(|n| format!("word{n}")).collect();
     let chunk = &chunks(&format!("**{}** {}", words[0], words[1..].join(" ")))[0];
-    let ids = client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
+    client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
     let sent = api.sent();
-    assert!(ids.len() > 1 && ids.len() == sent.len());
+    assert!(sent.len() > 1);
     assert_eq!(texts(&api).join(" ").replace("**", ""), words.join(" "));
     assert_eq!(sent.iter().filter(|sent| sent.reply_to.is_some()).count(), 1);
     assert!(sent.iter().all(|sent| sent.uuid.len() == 32 && sent.uuid != uuid("key", 0)));
     // The same messages again after a crash.
-    let again = client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
-    assert_eq!((again, api.sent().len()), (ids, sent.len()));
+    client.send_chunk(&address(Some("om_1"), false), chunk, "key", 0).await.unwrap();
+    assert_eq!(api.sent().len(), sent.len());
     api.edit(|store| store.max_bytes = Some(10));
     let error = client.send_chunk(&address(None, false), chunk, "other", 0).await.unwrap_err();
     assert!(matches!(error, CallError::Refused { code: 230_025, .. }), "{error:?}");
@@ -187,8 +188,8 @@ async fn rate_limits_and_faults_are_waited_for() {
     let (api, client, clock) = start().await;
     let send = async |uuid: &str| clock.advance_during(post(&client, "a", uuid)).await;
     api.rate_limit(2, Some(7));
-    let (id, took) = send("u").await;
-    assert!(id.is_ok() && took >= Duration::from_secs(14), "{took:?}");
+    let (done, took) = send("u").await;
+    assert!(done.is_ok() && took >= Duration::from_secs(14), "{took:?}");
     api.refuse(1, 230_020);
     send("v").await.0.unwrap();
     api.fail(9, 500);
@@ -213,11 +214,11 @@ async fn a_message_that_may_have_been_delivered_is_sent_again_with_the_same_uuid
     let chunk = &chunks("**a**")[0];
     let to = address(Some("om_1"), false);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 0)).await;
-    assert_eq!(sent.unwrap(), ["om_sent_0"]);
-    assert_eq!(api.codes("reply"), [0, 0, 0]);
+    sent.unwrap();
+    assert_eq!((api.codes("reply"), api.sent().len()), (vec![0, 0, 0], 1));
     api.edit(|store| store.garbage = 1);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 1)).await;
-    assert_eq!(sent.unwrap(), ["om_sent_1"]);
+    sent.unwrap();
     assert_eq!(api.sent().len(), 2);
     api.edit(|store| store.garbage = 9);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 2)).await;
