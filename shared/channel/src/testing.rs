@@ -32,7 +32,7 @@ pub fn settings_of(case: &Value) -> Settings {
 }
 
 /// Checks that each of `cases`, a list in JSON, gives one event, whose outline contains the words of the case's field `is`.
-pub fn check_rules<B, E: Debug>(cases: &str, parse: impl Fn(&Value) -> Result<Vec<Incoming<B>>, E>) {
+pub fn check_rules<E: Debug>(cases: &str, parse: impl Fn(&Value) -> Result<Vec<Incoming>, E>) {
     let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
     for case in &cases {
         let found = parse(case).unwrap();
@@ -44,7 +44,7 @@ pub fn check_rules<B, E: Debug>(cases: &str, parse: impl Fn(&Value) -> Result<Ve
     }
 }
 
-pub fn draft_of<B>(incoming: &Incoming<B>) -> Option<&Draft> {
+pub fn draft_of(incoming: &Incoming) -> Option<&Draft> {
     match incoming {
         Incoming::Message(draft)
         | Incoming::Partial(draft)
@@ -69,9 +69,9 @@ pub fn shown(draft: &Draft) -> String {
 }
 
 /// Returns everything that the events of each payload say, for a snapshot.
-pub fn summaries<B, E: Debug>(
+pub fn summaries<E: Debug>(
     payloads: &[(String, Value)],
-    parse: impl Fn(&Value) -> Result<Vec<Incoming<B>>, E>,
+    parse: impl Fn(&Value) -> Result<Vec<Incoming>, E>,
 ) -> String {
     let texts = payloads.iter().map(|(name, payload)| {
         let lines: Vec<String> = parse(payload).unwrap().iter().map(summary).collect();
@@ -80,7 +80,7 @@ pub fn summaries<B, E: Debug>(
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-fn summary<B>(incoming: &Incoming<B>) -> String {
+fn summary(incoming: &Incoming) -> String {
     let head = match incoming {
         Incoming::Message(_) => "message".to_owned(),
         Incoming::Partial(_) => "partial".to_owned(),
@@ -117,11 +117,10 @@ fn summary<B>(incoming: &Incoming<B>) -> String {
 
 /// Checks that `payload`, which may be anything, is refused only if it is not an object, and that it gives the same sound
 /// drafts each time. Returns them.
-pub fn survives<B, E>(payload: &Value, parse: impl Fn(&Value) -> Result<Vec<Incoming<B>>, E>) -> Vec<Draft>
-where
-    B: Debug + PartialEq,
-    E: Debug + PartialEq,
-{
+pub fn survives<E: Debug + PartialEq>(
+    payload: &Value,
+    parse: impl Fn(&Value) -> Result<Vec<Incoming>, E>,
+) -> Vec<Draft> {
     let found = parse(payload);
     assert_eq!(parse(payload), found);
     assert_eq!(found.is_err(), !payload.is_object());

@@ -24,9 +24,6 @@ pub const MAX_BODY_BYTES: usize = 6 * 1024 * 1024;
 
 /// The webhook of one platform. One that needs less keeps the defaults.
 pub trait Webhook: Send + Sync + 'static {
-    /// Details of a pressed button that only this platform needs.
-    type Button: Send + Sync;
-
     /// The facts about its channel.
     const ABOUT: &'static About;
 
@@ -64,7 +61,7 @@ pub trait Webhook: Send + Sync + 'static {
     /// If it does not answer in time, an event that it delivers again is [`ReadError::Late`], or [`ReadError::Platform`], as
     /// in Lark's webhook. Any other is read without the answer; if that would tell a person from a bot, the message does not
     /// ask. The bot's own id is asked for once in a process, as in Lark's `Client::bot`.
-    fn read(&self, event: Value) -> impl Future<Output = Result<Events<Self::Button>, ReadError>> + Send;
+    fn read(&self, event: Value) -> impl Future<Output = Result<Events, ReadError>> + Send;
 
     /// Completes a [partial](Incoming::Partial) message.
     fn complete(&self, draft: Draft) -> impl Future<Output = Result<Draft, ReadError>> + Send {
@@ -87,7 +84,7 @@ pub trait Webhook: Send + Sync + 'static {
     /// for it, is sent the result by the webhook's client, as Telegram is, or at a URL that the event names.
     fn respond_to_press(
         &self,
-        _press: &Press<Self::Button>,
+        _press: &Press,
         _result: &ApprovalResult,
     ) -> impl Future<Output = Option<Response>> + Send {
         ready(None)
@@ -157,9 +154,9 @@ pub struct Unverified;
 
 /// The events of one call.
 #[derive(Debug)]
-pub struct Events<B> {
+pub struct Events {
     /// The events, in order. After one that cannot be stored, the rest comes with the redelivery of the call.
-    pub incoming: Vec<Incoming<B>>,
+    pub incoming: Vec<Incoming>,
     /// False if the times of the drafts are those of the event and not of the message: then the time that was stored first
     /// is kept. It is no time of arrival: if the event has none, it is that of a signed header, which [`Webhook::verify`] adds to
     /// the event.
@@ -170,16 +167,16 @@ pub struct Events<B> {
     pub not_allowed: Response,
 }
 
-impl<B> Events<B> {
+impl Events {
     /// Returns `incoming`, with `response` in any case.
-    pub fn new(incoming: Vec<Incoming<B>>, response: Response) -> Self {
+    pub fn new(incoming: Vec<Incoming>, response: Response) -> Self {
         Self { incoming, has_own_time: true, not_allowed: response.clone(), response }
     }
 }
 
 /// An event of a platform.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Incoming<B> {
+pub enum Incoming {
     /// A message to store, and to answer if it [asks](Draft::asks). An edit is also a message, with the id and the time
     /// of the message that it changes.
     Message(Box<Draft>),
@@ -232,7 +229,7 @@ pub enum Incoming<B> {
         at: Timestamp,
     },
     /// A person pressed a button of an approval request.
-    Press(Box<Press<B>>),
+    Press(Box<Press>),
     /// Nothing to store.
     Ignored {
         /// Type of the event.
@@ -259,7 +256,7 @@ impl From<KeyError> for ParseError {
     }
 }
 
-impl<B> Incoming<B> {
+impl Incoming {
     /// Returns a message.
     pub fn message(draft: Draft) -> Self {
         Self::Message(Box::new(draft))
@@ -284,13 +281,13 @@ impl<B> Incoming<B> {
 
 /// A pressed button of an approval request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Press<B> {
+pub struct Press {
     /// The button.
     pub button: Button,
     /// The person and the chat, in the form of a message.
     pub by: Draft,
-    /// Details that only the platform needs.
-    pub details: B,
+    /// What only the platform needs, to show the result; `null` if it needs no more.
+    pub details: Value,
 }
 
 /// The places where the record of a withdrawn message may be.

@@ -163,8 +163,6 @@ struct PagerWebhook {
 }
 
 impl Webhook for PagerWebhook {
-    type Button = ();
-
     const ABOUT: &'static About = &ABOUT;
 
     fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified> {
@@ -180,11 +178,11 @@ impl Webhook for PagerWebhook {
         Ok(serde_json::from_slice(body).map_or(Verified::NotAnEvent, Verified::Event))
     }
 
-    async fn read(&self, event: Value) -> Result<Events<()>, ReadError> {
+    async fn read(&self, event: Value) -> Result<Events, ReadError> {
         Ok(Events::new(parse(&event, &self.settings)?, Response::Empty))
     }
 
-    async fn respond_to_press(&self, _: &Press<()>, result: &ApprovalResult) -> Option<Response> {
+    async fn respond_to_press(&self, _: &Press, result: &ApprovalResult) -> Option<Response> {
         Some(Response::Json(json!({"text": result.text})))
     }
 }
@@ -203,7 +201,7 @@ struct Ids {
     thread_id: Option<String>,
 }
 
-fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming<()>>, ReadError> {
+fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {
     let event = JsonView::of(event).ok_or(ReadError::NotAnEvent)?;
     Ok(vec![match event.text("press") {
         Some(data) => Incoming::parsed("press", press(event, data, settings)),
@@ -211,7 +209,7 @@ fn parse(event: &Value, settings: &Settings) -> Result<Vec<Incoming<()>>, ReadEr
     }])
 }
 
-fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming<()>, ParseError> {
+fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError> {
     let draft = draft(event, settings)?;
     if draft.user_id == BOT {
         return Err("the bot's own message, which is stored as a reply".into());
@@ -236,10 +234,10 @@ fn message(event: JsonView<'_>, settings: &Settings) -> Result<Incoming<()>, Par
     })
 }
 
-fn press(event: JsonView<'_>, data: &str, settings: &Settings) -> Result<Incoming<()>, ParseError> {
+fn press(event: JsonView<'_>, data: &str, settings: &Settings) -> Result<Incoming, ParseError> {
     let button = Button::parse(data).ok_or("a button that is not from this program")?;
     let by = draft(event, settings)?.of_kind(Kind::Notice);
-    Ok(Incoming::Press(Box::new(Press { button, by, details: () })))
+    Ok(Incoming::Press(Box::new(Press { button, by, details: Value::Null })))
 }
 
 /// Returns what a message and a press have in common.

@@ -207,7 +207,7 @@ impl<W: Webhook> Receiver<W> {
         Ok(())
     }
 
-    async fn press(&self, press: &Press<W::Button>) -> Result<Option<Response>, ReceiveError> {
+    async fn press(&self, press: &Press) -> Result<Option<Response>, ReceiveError> {
         about(&press.by.chat);
         let result: ApprovalResult = if self.ingress.admits_press(&press.by) {
             let now = Draft { ts: self.clock().now(), ..press.by.clone() };

@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
+use annals_channel::webhook::Incoming;
 use annals_channel_telegram::bot::Bot;
-use annals_channel_telegram::parse::{Incoming, parse};
+use annals_channel_telegram::parse::parse;
 use annals_core::draft::Draft;
 use annals_core::message::{Part, Role};
 use annals_core::record::Kind;

@@ -27,9 +27,6 @@ pub fn rows(asked: &[RequestedCall]) -> Option<Value> {
     (!asked.is_empty()).then(|| asked.iter().take(MAX_ROWS).map(row).collect())
 }
 
-/// An event of a call, with the message of a pressed button.
-pub type Incoming = annals_channel::webhook::Incoming<Pressed>;
-
 /// The message of a pressed button.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pressed {
@@ -41,7 +38,7 @@ pub struct Pressed {
 
 impl Pressed {
     /// Returns `message` without the row that contains `button`.
-    pub(super) fn of(message: Option<&Value>, button: &Button) -> Self {
+    pub(super) fn of(message: &Value, button: &Button) -> Self {
         let is_other = |row: &&Value| {
             let mut buttons = row["components"].as_array().into_iter().flatten();
             !buttons.any(|component| {
@@ -49,8 +46,8 @@ impl Pressed {
                 button_of_row.is_some_and(|other| other.id == button.id)
             })
         };
-        let rows = message.and_then(|message| message["components"].as_array()).into_iter().flatten();
-        let content = message.and_then(|message| message["content"].as_str()).unwrap_or_default();
+        let rows = message["components"].as_array().into_iter().flatten();
+        let content = message["content"].as_str().unwrap_or_default();
         Self { left: rows.filter(is_other).cloned().collect(), content: content.to_owned() }
     }
 }

@@ -12,12 +12,11 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{Deferral, Response};
+use annals_channel::webhook::{Deferral, Incoming, Response};
 use async_trait::async_trait;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::buttons::Incoming;
 use crate::client::{CallError, Client};
 use crate::render::without_previews;
 use crate::{interaction, respond};

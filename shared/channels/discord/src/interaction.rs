@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{ParseError, Press, Response};
+use annals_channel::webhook::{Incoming, ParseError, Press, Response};
 use annals_core::approval::Button;
 use annals_core::command::Command;
 use annals_core::draft::Draft;
@@ -26,7 +26,6 @@ use annals_core::sort_key::{MessageId, Timestamp};
 use annals_core::texts::Texts;
 use serde_json::{Value, json};
 
-use crate::buttons::{Incoming, Pressed};
 use crate::commands::{ASK, typed};
 use crate::content::{Content, attachment, with_names};
 use crate::metadata::{self, Ids, Sender};
@@ -142,7 +141,7 @@ fn press(call: JsonView<'_>, settings: &Settings) -> Result<Incoming, ParseError
     let by = draft(call, settings, Vec::new(), (None, None))?;
     let message_id = MessageId::new(format!("press-{}", by.message_id)).map_err(|_| NOT_OURS)?;
     let by = Draft { message_id, ..by }.of_kind(Kind::Notice);
-    let details = Pressed::of(call.raw("message"), &button);
+    let details = call.raw("message").cloned().unwrap_or_default();
     Ok(Incoming::Press(Box::new(Press { button, by, details })))
 }
 

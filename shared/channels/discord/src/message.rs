@@ -11,7 +11,7 @@
 use annals_channel::json::JsonView;
 use annals_channel::replied;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{ParseError, Places};
+use annals_channel::webhook::{Incoming, ParseError, Places};
 use annals_core::draft::{Asks, Draft};
 use annals_core::message::Part;
 use annals_core::metadata::Forward;
@@ -20,7 +20,6 @@ use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use serde_json::{Value, json};
 
 use crate::bot::Bot;
-use crate::buttons::Incoming;
 use crate::content::{Content, named};
 use crate::gate;
 use crate::metadata::{self, Ids, Sender};

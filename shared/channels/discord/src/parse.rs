@@ -5,13 +5,12 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{Events, ParseError, ReadError, Response};
+use annals_channel::webhook::{Events, Incoming, ParseError, ReadError, Response};
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
 use serde_json::Value;
 
 use crate::bot::Bot;
-use crate::buttons::{Incoming, Pressed};
 use crate::message::time;
 use crate::{interaction, message, respond};
 
@@ -23,7 +22,7 @@ const AUTHORIZED: &str = "APPLICATION_AUTHORIZED";
 const DEAUTHORIZED: &str = "APPLICATION_DEAUTHORIZED";
 
 /// Parses a call. There is one event, since Discord sends one per call.
-pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events<Pressed>, ReadError> {
+pub fn parse(call: &Value, bot: &Bot, settings: &Settings) -> Result<Events, ReadError> {
     let view = JsonView::of(call).ok_or(ReadError::NotAnEvent)?;
     let (kind, parsed, response) = if let Some(kind) = view.text("t") {
         let message = view.object("d").ok_or(ParseError("the dispatch has no data"));

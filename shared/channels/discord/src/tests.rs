@@ -1,14 +1,13 @@
 //! Tests of [`parse`]: `rules` by rule, `fixtures` with whole payloads.
 
 use annals_channel::testing::{draft_of, settings, shown};
-use annals_channel::webhook::{Events, Response};
+use annals_channel::webhook::{Events, Incoming, Response};
 use annals_core::draft::Draft;
 use annals_test_support::discord_api::APPLICATION_ID;
 use annals_test_support::json::with;
 use serde_json::{Value, json};
 
 use super::bot::Bot;
-use super::buttons::{Incoming, Pressed};
 use super::parse::parse;
 
 mod fixtures;
@@ -49,7 +48,7 @@ fn mentioning(content: &str) -> Value {
     json!({"content": content, "mentions": [{"id": APPLICATION_ID, "username": "Annals"}]})
 }
 
-fn events(call: &Value) -> Events<Pressed> {
+fn events(call: &Value) -> Events {
     parse(call, &bot(), &settings()).unwrap()
 }
 

@@ -13,8 +13,8 @@ use annals_channel::about::About;
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Events, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response, Unverified,
-    Verified, Webhook,
+    ApprovalResult, Events, Incoming, MAX_BODY_BYTES, Patience, Places, Press, ReadError, Response,
+    Unverified, Verified, Webhook,
 };
 use annals_core::chat_key::ChatKey;
 use annals_core::command::Command;
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::about::ABOUT;
 use crate::bot::Bot;
-use crate::buttons::{Incoming, Pressed};
+use crate::buttons::Pressed;
 use crate::client::{CallError, Client};
 use crate::deferral::Interaction;
 use crate::parse::{is_webhook_event, parse};
@@ -105,8 +105,6 @@ fn is_refused(error: &CallError) -> bool {
 }
 
 impl Webhook for DiscordWebhook {
-    type Button = Pressed;
-
     const ABOUT: &'static About = &ABOUT;
 
     fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified> {
@@ -132,7 +130,7 @@ impl Webhook for DiscordWebhook {
         })
     }
 
-    async fn read(&self, event: Value) -> Result<Events<Pressed>, ReadError> {
+    async fn read(&self, event: Value) -> Result<Events, ReadError> {
         let event = self.with_type(event).await?;
         let mut events = parse(&event, &self.bot, &self.settings)?;
         if let Some(channel_id) = message::deleted_in_direct_messages(&event) {
@@ -154,8 +152,8 @@ impl Webhook for DiscordWebhook {
         interaction.map_or(Patience::Unlimited, |call| Patience::Deferred(Box::new(call)))
     }
 
-    async fn respond_to_press(&self, press: &Press<Pressed>, result: &ApprovalResult) -> Option<Response> {
-        Some(respond::to_press(&press.details, &result.text, result.effect))
+    async fn respond_to_press(&self, press: &Press, result: &ApprovalResult) -> Option<Response> {
+        Some(respond::to_press(&Pressed::of(&press.details, &press.button), &result.text, result.effect))
     }
 
     /// Returns `None` for a command in a message, to which there is no response.

@@ -49,7 +49,7 @@ pub fn of(chat: &ChatKey, asked: &[RequestedCall]) -> Value {
 }
 
 /// Parses the press in `event`. Returns `None` if the button is not from this program.
-pub(super) fn press(event: JsonView<'_>, settings: &Settings) -> Option<Press<()>> {
+pub(super) fn press(event: JsonView<'_>, settings: &Settings) -> Option<Press> {
     let said = event.object("action")?.object("value")?.object("annals")?;
     let chat: ChatKey = said.text("chat")?.parse().ok()?;
     let base = match said.text("base") {
@@ -69,5 +69,5 @@ pub(super) fn press(event: JsonView<'_>, settings: &Settings) -> Option<Press<()
     };
     let message_id = MessageId::new(format!("press-{}", button.id)).ok()?;
     let by = Draft::new(origin, message_id, Timestamp::MIN).of_kind(Kind::Notice);
-    Some(Press { button, by, details: () })
+    Some(Press { button, by, details: Value::Null })
 }

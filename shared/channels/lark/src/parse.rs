@@ -11,7 +11,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{ParseError, Places, ReadError};
+use annals_channel::webhook::{Incoming, ParseError, Places, ReadError};
 use annals_core::chat_key::{ChatKey, Place};
 use annals_core::draft::{Draft, Origin};
 use annals_core::record::{Channel, Kind};
@@ -24,9 +24,6 @@ use super::content::Content;
 use super::event::{Envelope, Message, RECEIVED, RECEIVED_V1};
 use super::user_id::user_ids;
 use super::{gate, metadata};
-
-/// Events of a call.
-pub type Incoming = annals_channel::webhook::Incoming<()>;
 
 /// Parses a decrypted event in the envelope of either schema. There is one result, since Lark sends one event per call.
 pub fn parse(event: &Value, bot: &Bot, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {

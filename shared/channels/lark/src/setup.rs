@@ -122,12 +122,12 @@ async fn challenge(url: &Url, config: &LarkConfig) -> Result<Option<String>, Fai
 #[cfg(test)]
 mod tests {
     use annals_channel::settings::channel_settings;
-
+    use annals_channel::webhook::Incoming;
     use annals_core::settings::Env;
 
     use super::*;
     use crate::bot::Bot;
-    use crate::parse::{Incoming, parse};
+    use crate::parse::parse;
 
     #[test]
     fn every_printed_event_is_parsed() {

@@ -2,12 +2,13 @@
 
 use annals_channel::settings::{DmScope, Settings};
 use annals_channel::testing::{draft_of, settings, shown};
+use annals_channel::webhook::Incoming;
 use annals_core::draft::Draft;
 use annals_test_support::json::with;
 use serde_json::{Value, json};
 
 use super::bot::Bot;
-use super::parse::{Incoming, parse};
+use super::parse::parse;
 
 mod content;
 mod fixtures;

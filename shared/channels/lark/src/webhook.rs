@@ -10,8 +10,8 @@ use std::time::Duration;
 use annals_channel::about::About;
 use annals_channel::settings::Settings;
 use annals_channel::webhook::{
-    ApprovalResult, Effect, Events, MAX_BODY_BYTES, Patience, Press, ReadError, Response, Unverified,
-    Verified, Webhook,
+    ApprovalResult, Effect, Events, Incoming, MAX_BODY_BYTES, Patience, Press, ReadError, Response,
+    Unverified, Verified, Webhook,
 };
 use annals_core::draft::Draft;
 use annals_core::sort_key::{MessageId, Timestamp};
@@ -24,7 +24,7 @@ use crate::bot::Bot;
 use crate::client::Client;
 use crate::listed::{with_children, with_parent};
 use crate::metadata;
-use crate::parse::{self, Incoming, parse};
+use crate::parse::{self, parse};
 use crate::settings::LarkConfig;
 use crate::verify::{SIGNATURE_HEADER, verify};
 
@@ -104,8 +104,6 @@ impl LarkWebhook {
 }
 
 impl Webhook for LarkWebhook {
-    type Button = ();
-
     const ABOUT: &'static About = &ABOUT;
 
     fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified> {
@@ -119,7 +117,7 @@ impl Webhook for LarkWebhook {
         })
     }
 
-    async fn read(&self, event: Value) -> Result<Events<()>, ReadError> {
+    async fn read(&self, event: Value) -> Result<Events, ReadError> {
         let event = self.with_thread(event).await?;
         let bot = self.bot(parse::needs_open_id(&event)).await?;
         let has_own_time = parse::has_own_time(&event);
@@ -169,7 +167,7 @@ impl Webhook for LarkWebhook {
         }
     }
 
-    async fn respond_to_press(&self, _press: &Press<()>, result: &ApprovalResult) -> Option<Response> {
+    async fn respond_to_press(&self, _press: &Press, result: &ApprovalResult) -> Option<Response> {
         let kind = if result.effect == Effect::Refused { "warning" } else { "success" };
         Some(Response::Json(json!({"toast": {"type": kind, "content": result.text}})))
     }

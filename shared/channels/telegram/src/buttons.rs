@@ -1,6 +1,8 @@
 //! Buttons of approval requests: the [`keyboard`] under a message, and the [`Keyboard`] of a pressed one.
 
 use annals_channel::delivery::RequestedCall;
+use annals_channel::json::JsonView;
+use annals_core::approval::Button;
 use serde_json::{Value, json};
 
 use super::address::Posted;
@@ -26,4 +28,27 @@ pub struct Keyboard {
     pub under: Posted,
     /// The keyboard without the buttons of this request: `{"inline_keyboard": […]}`.
     pub left: Value,
+}
+
+impl Keyboard {
+    /// Returns the keyboard of `button`, which was pressed by the callback query `query`. Returns `None` if the query has no
+    /// id, or names no message.
+    pub fn of(query: &Value, button: &Button) -> Option<Self> {
+        let query = JsonView::of(query)?;
+        let message = query.object("message")?;
+        let under = Posted {
+            chat_id: message.object("chat")?.int("id")?,
+            message_id: message.int("message_id")?,
+            business_connection_id: message.text("business_connection_id").map(str::to_owned),
+        };
+        let rows = message.object("reply_markup").and_then(|markup| markup.list("inline_keyboard"));
+        let is_other = |row: &&Value| {
+            let mut data =
+                row.as_array().into_iter().flatten().filter_map(|of| of.get("callback_data")?.as_str());
+            !data.any(|data| Button::parse(data).is_some_and(|other| other.id == button.id))
+        };
+        let left: Vec<&Value> = rows.unwrap_or_default().iter().filter(is_other).collect();
+        let left = json!({ "inline_keyboard": left });
+        Some(Self { callback_id: query.text("id")?.to_owned(), under, left })
+    }
 }

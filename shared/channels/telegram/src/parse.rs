@@ -12,7 +12,7 @@
 
 use annals_channel::json::JsonView;
 use annals_channel::settings::Settings;
-use annals_channel::webhook::{ParseError, Press, ReadError};
+use annals_channel::webhook::{Incoming, ParseError, Press, ReadError};
 use annals_core::approval::Button;
 use annals_core::chat_key::ChatKey;
 use annals_core::command;
@@ -24,15 +24,10 @@ use annals_core::record::{Channel, Kind};
 use annals_core::sort_key::{MessageId, Timestamp};
 use serde_json::Value;
 
-use super::address::Posted;
 use super::bot::Bot;
-use super::buttons::Keyboard;
 use super::content::Content;
 use super::event::{Flavour, UpdateKind, chat_type};
 use super::{gate, metadata};
-
-/// Events of an update, with the [`Keyboard`] of a pressed button.
-pub type Incoming = annals_channel::webhook::Incoming<Keyboard>;
 
 /// Parses `update`. The results are in the order of its fields; in practice there is one, since Telegram sets one
 /// field.
@@ -135,8 +130,8 @@ impl Parser<'_> {
         Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
     }
 
-    /// Parses the press of an approval button. If the message with the button is no longer accessible to Telegram, the
-    /// update names only its id and chat.
+    /// Parses the press of an approval button, whose details are the callback query. If the message with the button is no
+    /// longer accessible to Telegram, the update names only its id and chat.
     fn press(&self, value: &Value) -> Result<Incoming, ParseError> {
         const NOT_OURS: ParseError = ParseError("holds no message of a chat");
         let press = JsonView::of(value).ok_or(NOT_OURS)?;
@@ -147,7 +142,7 @@ impl Parser<'_> {
             return Err(NOT_OURS);
         };
         let chat = message.object("chat").ok_or(NOT_OURS)?;
-        let (Some(chat_id), Some(message_id), Some(user_id)) =
+        let (Some(chat_id), Some(_), Some(user_id)) =
             (chat.int("id"), message.int("message_id"), from.int("id"))
         else {
             return Err(NOT_OURS);
@@ -156,14 +151,6 @@ impl Parser<'_> {
         let line = message.text("business_connection_id");
         let flavour = if line.is_some() { Flavour::Business } else { Flavour::Own };
         let chat_type = chat_type(chat, flavour);
-        let rows = message.object("reply_markup").and_then(|markup| markup.raw("inline_keyboard"));
-        let rows = rows.and_then(Value::as_array).cloned().unwrap_or_default();
-        let is_other = |row: &Value| {
-            let mut data =
-                row.as_array().into_iter().flatten().filter_map(|button| button.get("callback_data"));
-            !data.any(|data| data.as_str().and_then(Button::parse).is_some_and(|b| b.id == button.id))
-        };
-        let left: Vec<Value> = rows.into_iter().filter(is_other).collect();
         let origin = Origin {
             chat: self.chat_key(chat_id, chat_type, flavour, topic)?,
             channel: Channel::Telegram,
@@ -174,11 +161,7 @@ impl Parser<'_> {
         let by = Draft::new(origin, id, Timestamp::MIN)
             .of_kind(Kind::Notice)
             .with_metadata(metadata::of_press(from, chat_type, line));
-        let business_connection_id = line.map(str::to_owned);
-        let under = Posted { chat_id, message_id, business_connection_id };
-        let left = serde_json::json!({ "inline_keyboard": left });
-        let details = Keyboard { callback_id: callback_id.to_owned(), under, left };
-        Ok(Incoming::Press(Box::new(Press { button, by, details })))
+        Ok(Incoming::Press(Box::new(Press { button, by, details: value.clone() })))
     }
 
     fn draft(

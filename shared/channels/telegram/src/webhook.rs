@@ -56,8 +56,6 @@ impl TelegramWebhook {
 }
 
 impl Webhook for TelegramWebhook {
-    type Button = Keyboard;
-
     const ABOUT: &'static About = &ABOUT;
 
     fn body_limit(&self, headers: &HeaderMap) -> Result<usize, Unverified> {
@@ -70,22 +68,22 @@ impl Webhook for TelegramWebhook {
         Ok(serde_json::from_slice(body).map_or(Verified::NotAnEvent, Verified::Event))
     }
 
-    async fn read(&self, update: Value) -> Result<Events<Keyboard>, ReadError> {
+    async fn read(&self, update: Value) -> Result<Events, ReadError> {
         let bot = self.bot(needs_username(&update)).await?;
         let incoming = parse(&update, &bot, &self.settings)?;
         Ok(Events::new(incoming, Response::Empty))
     }
 
-    async fn respond_to_press(&self, press: &Press<Keyboard>, result: &ApprovalResult) -> Option<Response> {
+    async fn respond_to_press(&self, press: &Press, result: &ApprovalResult) -> Option<Response> {
         let client = self.client.as_ref()?;
-        let Keyboard { callback_id, under, left } = &press.details;
+        let Keyboard { callback_id, under, left } = Keyboard::of(&press.details, &press.button)?;
         if let Err(error) =
-            client.answer_callback(callback_id, &result.text, result.effect == Effect::Refused).await
+            client.answer_callback(&callback_id, &result.text, result.effect == Effect::Refused).await
         {
             tracing::info!(%error, "failed to answer a callback query");
         }
         if result.effect == Effect::Settled
-            && let Err(error) = client.edit_keyboard(under, left).await
+            && let Err(error) = client.edit_keyboard(&under, &left).await
         {
             tracing::info!(%error, "failed to remove answered buttons");
         }

@@ -5,6 +5,7 @@ use annals_channel::webhook::ReadError;
 use annals_core::approval::Button;
 
 use super::*;
+use crate::buttons::Keyboard;
 use crate::parse::needs_username;
 
 fn mention(text: &str) -> Value {
@@ -77,8 +78,8 @@ fn a_press_belongs_to_the_chat_of_the_message_with_the_button() {
             said.fields().get("telegram"),
             line.map(|id| json!({"businessConnectionId": id})).as_ref()
         );
-        let under = (press.details.under.message_id, press.details.under.business_connection_id.as_deref());
-        assert_eq!(under, (5, line));
+        let under = Keyboard::of(&press.details, &press.button).unwrap().under;
+        assert_eq!((under.message_id, under.business_connection_id.as_deref()), (5, line));
     };
     let (own, sold) = (private(json!({})), private(json!({"business_connection_id": "bc_9f2"})));
     check(DmScope::Chat, own.clone(), ("telegram:chat:11", None));
