@@ -39,7 +39,9 @@ async fn a_stranger_s_private_chat_is_neither_recorded_nor_answered() {
         app.receive(update).await;
     }
     let chat = json!({"id": 43, "type": "private", "first_name": "Mallory"});
-    app.handle_as_time_passes(membership(&chat, "kicked", 1_763_765_930)).await;
+    for (status, date) in [("kicked", 1_763_765_930), ("member", 1_763_765_940)] {
+        app.handle_as_time_passes(membership(&chat, status, date)).await;
+    }
     assert_eq!((app.model().count(), app.telegram_api().sent().len()), (0, 0));
     assert_eq!(app.items("telegram:chat:43").await, 0, "no record, head or marker");
 

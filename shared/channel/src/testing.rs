@@ -95,7 +95,6 @@ fn summary(incoming: &Incoming) -> String {
             format!("withdrawal {message_id} at {at} in {chats:?} under {key}: {words}")
         }
         Incoming::Membership { chat, can_write, at } => format!("membership {chat} {can_write} {at}"),
-        Incoming::Entered { chat, at } => format!("entered {chat} {at}"),
         Incoming::Press(press) => format!("press {} by {}", press.button.data(), press.by.user_id),
         Incoming::Ignored { kind, reason } => format!("ignored {kind}: {reason}"),
     };

@@ -212,20 +212,14 @@ pub enum Incoming {
         /// The text of the new form.
         words: &'static str,
     },
-    /// The bot was added to or removed from a chat; in a private chat, unblocked or blocked.
+    /// The bot was added to or removed from a chat. In a private chat, the person unblocked it, opened its window, or blocked
+    /// it.
     Membership {
         /// The chat, without its threads.
         chat: ChatKey,
         /// True if the bot may write there from now on.
         can_write: bool,
         /// Time of the change.
-        at: Timestamp,
-    },
-    /// A person opened the private chat with the bot, so the bot can write there.
-    Entered {
-        /// The chat.
-        chat: ChatKey,
-        /// Time of the event.
         at: Timestamp,
     },
     /// A person pressed a button of an approval request.

@@ -123,12 +123,6 @@ impl<W: Webhook> Receiver<W> {
                     self.withdraw(&message_id, places, at, words).await?;
                 }
                 Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
-                Incoming::Entered { chat, at } => {
-                    about(&chat);
-                    let chat = self.ingress.placed_at(&chat, W::ABOUT.channel, at).await?;
-                    self.ingress.history().set_blocked(&chat, None).await?;
-                    tracing::info!("chat entered");
-                }
                 Incoming::Press(press) => response = self.press(&press).await?.unwrap_or(response),
                 Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),
             }
@@ -194,7 +188,8 @@ impl<W: Webhook> Receiver<W> {
 
     async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
         about(chat);
-        if self.ingress.access().may_hold(chat) {
+        // A chat that takes messages again is only unmarked, which creates nothing.
+        if can_write || self.ingress.access().may_hold(chat) {
             let chat = self.ingress.placed_at(chat, W::ABOUT.channel, at).await?;
             let left = (!can_write).then(|| Blocked {
                 failure: DeliveryFailure { reason: W::ABOUT.left.into(), at },

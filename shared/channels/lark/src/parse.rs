@@ -168,7 +168,7 @@ impl Parser<'_> {
         let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
         let person = event.object("operator_id").or_else(|| event.object("user")).map(user_ids);
         let person = person.and_then(|ids| ids.first().copied());
-        Ok(Incoming::Entered { chat: self.window(chat_id, person)?, at })
+        Ok(Incoming::Membership { chat: self.window(chat_id, person)?, can_write: true, at })
     }
 
     fn chat(&self, message: &Message<'_>) -> Result<ChatKey, ParseError> {
