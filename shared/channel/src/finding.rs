@@ -1,7 +1,11 @@
 //! Result of a check of `doctor`: [`Finding`]. Its [`Words`] are beside the check, made by [`words!`](crate::words).
 
 use annals_core::language::Language;
+use annals_core::settings::Setting;
+use annals_io::errors::chain;
 use serde::Serialize;
+
+use crate::client::CallError;
 
 /// Result of a check.
 #[derive(Clone, Debug)]
@@ -85,6 +89,18 @@ impl From<String> for Words {
 }
 
 impl Words {
+    /// Returns the words of a request that failed: if nobody answered, with the remedy for the address of `api_base`. A refusal
+    /// names its own.
+    pub fn of_failure(error: &CallError, api_base: &Setting) -> Self {
+        let (said, setting) = (chain(error), api_base.name);
+        match error {
+            CallError::Unavailable { .. } | CallError::Unreadable { .. } => {
+                crate::words!("{said}; check {setting} and the network", "{said}；请检查 {setting} 和网络")
+            }
+            _ => said.into(),
+        }
+    }
+
     /// Returns the text in `language`.
     pub fn text(&self, language: Language) -> &str {
         match language {

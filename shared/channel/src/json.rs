@@ -98,11 +98,7 @@ impl<'a> JsonView<'a> {
     /// Lark writes milliseconds as a string; some events have microseconds, and some senders write seconds. The number
     /// of digits distinguishes them from 1973 to the year 5138.
     pub fn time(self, name: &str) -> Option<Timestamp> {
-        let number = match self.raw(name)? {
-            Value::Number(number) => number.as_i64()?,
-            Value::String(digits) => digits.parse().ok()?,
-            _ => return None,
-        };
+        let number = self.int(name)?;
         match number {
             ..=0 => None,
             1..100_000_000_000 => Some(Timestamp::from_secs(number)),

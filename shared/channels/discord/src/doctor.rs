@@ -5,12 +5,12 @@ use annals_channel::settings::{GroupActivation, Settings};
 use annals_channel::setup::command;
 use annals_channel::words;
 use annals_core::language::Language;
-use annals_io::errors::{chain, shown_url};
+use annals_io::errors::shown_url;
 use reqwest::Url;
 
-use crate::client::{Application, CallError, Client};
+use crate::client::{Application, Client};
 use crate::commands::commands;
-use crate::settings::DiscordConfig;
+use crate::settings::{API_BASE, DiscordConfig};
 use crate::setup;
 
 /// Checks the application, its address, its commands and its intents.
@@ -30,7 +30,7 @@ pub(super) async fn check(
     }
     let application = match client.application().await {
         Ok(application) => application,
-        Err(error) => return vec![Finding::fault("discord app", refused(&error))],
+        Err(error) => return vec![Finding::fault("discord app", Words::of_failure(&error, &API_BASE))],
     };
     let name = format!("{} ({})", application.name, application.id);
     let mut findings = vec![match setup::mismatch(&application, config) {
@@ -40,23 +40,10 @@ pub(super) async fn check(
     findings.push(address(&application).await);
     findings.push(match client.command_names().await {
         Ok(names) => registered(&names, settings.and_then(|settings| settings.language)),
-        Err(error) => Finding::fault("discord commands", refused(&error)),
+        Err(error) => Finding::fault("discord commands", Words::of_failure(&error, &API_BASE)),
     });
     findings.push(intent(&application, settings));
     findings
-}
-
-fn refused(error: &CallError) -> Words {
-    match error {
-        CallError::Unavailable { .. } | CallError::Unreadable { .. } => {
-            let error = chain(error);
-            words!(
-                "{error}; check DISCORD_API_BASE and the network",
-                "{error}；请检查 DISCORD_API_BASE 和网络"
-            )
-        }
-        error => chain(error).into(),
-    }
 }
 
 async fn address(application: &Application) -> Finding {

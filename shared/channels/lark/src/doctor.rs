@@ -1,11 +1,11 @@
 //! Checks of `doctor`: whether Lark accepts the app. No API tells the settings of its console.
 
-use annals_channel::finding::Finding;
+use annals_channel::finding::{Finding, Words};
 use annals_channel::words;
 use annals_io::errors::chain;
 
 use crate::client::{BotInfo, CallError, Client};
-use crate::settings::LarkConfig;
+use crate::settings::{API_BASE, LarkConfig};
 
 pub(super) async fn check(config: &LarkConfig, client: &Client) -> Vec<Finding> {
     let app = match client.bot_info().await {
@@ -17,16 +17,15 @@ pub(super) async fn check(config: &LarkConfig, client: &Client) -> Vec<Finding> 
             )
         }
         Err(error) => {
-            let said = chain(&error);
-            let words = match error {
-                CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => words!(
-                    "{said}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
-                    "{said}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
-                ),
-                _ => words!(
-                    "{said}; check LARK_API_BASE and the network",
-                    "{said}；请检查 LARK_API_BASE 和网络"
-                ),
+            let words = match &error {
+                CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
+                    let said = chain(&error);
+                    words!(
+                        "{said}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
+                        "{said}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
+                    )
+                }
+                error => Words::of_failure(error, &API_BASE),
             };
             Finding::fault("lark app", words)
         }

@@ -8,12 +8,12 @@ use annals_channel::setup::command;
 use annals_channel::words;
 use annals_core::sort_key::Timestamp;
 use annals_io::clock::Clock;
-use annals_io::errors::{chain, shown_url};
+use annals_io::errors::shown_url;
 use reqwest::Url;
 use secrecy::ExposeSecret;
 
-use crate::client::{CallError, Client, Me, WebhookInfo};
-use crate::settings::TelegramConfig;
+use crate::client::{Client, Me, WebhookInfo};
+use crate::settings::{API_BASE, TelegramConfig};
 use crate::setup::{self, Problem};
 
 /// Age up to which a failed delivery is a fault although no update is pending.
@@ -27,7 +27,7 @@ pub(super) async fn check(
 ) -> Vec<Finding> {
     let mut findings = vec![match client.get_me().await {
         Ok(me) => bot(&me, settings),
-        Err(error) => Finding::fault("telegram bot", failed(&error)),
+        Err(error) => Finding::fault("telegram bot", Words::of_failure(&error, &API_BASE)),
     }];
     match client.webhook_info().await {
         Ok(info) => {
@@ -37,21 +37,11 @@ pub(super) async fn check(
                 findings.push(address(&info.url, config).await);
             }
         }
-        Err(error) => findings.push(Finding::fault("telegram webhook", failed(&error))),
+        Err(error) => {
+            findings.push(Finding::fault("telegram webhook", Words::of_failure(&error, &API_BASE)));
+        }
     }
     findings
-}
-
-/// Returns the words of a failed request. A refusal names the token.
-fn failed(error: &CallError) -> Words {
-    let said = chain(error);
-    match error {
-        CallError::Unavailable { .. } | CallError::Unreadable { .. } => words!(
-            "{said}; check TELEGRAM_API_BASE and the network",
-            "{said}；请检查 TELEGRAM_API_BASE 和网络"
-        ),
-        _ => said.into(),
-    }
 }
 
 fn bot(me: &Me, settings: Option<&Settings>) -> Finding {
