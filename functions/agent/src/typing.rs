@@ -1,5 +1,5 @@
 //! Shows people that a run is at work, from the time it knows which message it answers until it ends: by a typing indicator, by
-//! the answer as it grows (`STREAM_REPLIES`), or by a reaction to the message; the platform says which.
+//! the answer as it grows (`STREAM_REPLIES`), and by a reaction to the message, as far as the platform has them.
 //!
 //! A run waits for none of them, except for the removal of a reaction, which would stay otherwise. A run that dies leaves
 //! its reaction.
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
-use annals_channel::platform::{Indicator, Platform};
+use annals_channel::platform::Platform;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
 use annals_engine::live::ReplySoFar;
@@ -19,7 +19,7 @@ use crate::agent::Agent;
 
 /// Interval at which the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
-/// Minimum interval between two drafts.
+/// Minimum interval between two drafts, and between two looks if either is due.
 const DRAFT_INTERVAL: Duration = Duration::from_secs(1);
 /// Age at which an unchanged draft is shown again: Telegram's lasts half a minute.
 const DRAFT_KEPT: Duration = Duration::from_secs(20);
@@ -83,7 +83,7 @@ impl Typing {
 }
 
 /// The receiving side of [`Typing`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Watch<'a> {
     state: watch::Receiver<State>,
     reply: &'a Reply,
@@ -113,13 +113,11 @@ pub(crate) async fn show(agent: &Agent, mut watch: Watch<'_>) {
         }
     };
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
-    let shows_drafts = match platform.indicator(&to) {
-        Indicator::Reaction => return show_reaction(platform, &agent.clock, &to, watch).await,
-        Indicator::Draft => agent.stream_replies && is_new,
-        Indicator::Typing => false,
-    };
-    let drafted = shows_drafts.then_some(watch.reply);
-    show_typing(platform, &agent.clock, &to, drafted, watch).await;
+    let drafted = (agent.stream_replies && is_new).then_some(watch.reply);
+    tokio::join!(
+        show_typing(platform, &agent.clock, &to, drafted, watch.clone()),
+        show_reaction(platform, &agent.clock, &to, watch),
+    );
 }
 
 async fn show_typing(
@@ -163,14 +161,17 @@ async fn signal(
                 match platform.show_draft(to, &text).await {
                     Drafted::Shown => shown = Some((text, clock.now())),
                     Drafted::NotNow => {}
-                    Drafted::Never => drafted = None,
+                    Drafted::Never => {
+                        drafted = None;
+                        continue;
+                    }
                 }
             }
         } else if typed.is_none_or(|at| is_past(at, TYPING_INTERVAL)) {
             platform.show_typing(to).await;
             typed = Some(clock.now());
         }
-        clock.sleep(if drafted.is_some() { DRAFT_INTERVAL } else { TYPING_INTERVAL }).await;
+        clock.sleep(DRAFT_INTERVAL).await;
     }
 }
 

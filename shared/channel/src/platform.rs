@@ -68,15 +68,10 @@ pub trait Platform: Send + Sync {
         to.is_group()
     }
 
-    /// Returns the way in which people see that an answer to `to` is being made.
-    fn indicator(&self, _to: &Record) -> Indicator {
-        Indicator::Typing
-    }
-
     /// Shows the typing indicator for a few seconds. Failures are ignored.
     async fn show_typing(&self, _to: &Record) {}
 
-    /// Shows the answer so far, in Markdown.
+    /// Shows the answer so far, in Markdown. After [`Drafted::Never`] the typing indicator is shown.
     async fn show_draft(&self, _to: &Record, _markdown: &str) -> Drafted {
         Drafted::Never
     }
@@ -88,15 +83,4 @@ pub trait Platform: Send + Sync {
 
     /// Removes the reaction `id`. Failures are ignored.
     async fn remove_reaction(&self, _to: &Record, _id: &str) {}
-}
-
-/// The way in which people see that an answer is being made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Indicator {
-    /// A typing indicator.
-    Typing,
-    /// A typing indicator, and then the answer as it grows.
-    Draft,
-    /// A reaction to the message that is being answered.
-    Reaction,
 }

@@ -4,7 +4,7 @@ use annals_channel::about::About;
 use annals_channel::client::Api;
 use annals_channel::delivery::{DeliveryError, OutgoingReply, Piece, Pieces, Progress};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Indicator, IsNew, Platform};
+use annals_channel::platform::{IsNew, Platform};
 use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::record::Record;
@@ -82,10 +82,6 @@ impl Platform for Client {
     /// False: a person who writes to the bot, or mentions it in a group, has unblocked it.
     fn is_heard_when_blocked(&self, _to: &Record) -> bool {
         false
-    }
-
-    fn indicator(&self, _to: &Record) -> Indicator {
-        Indicator::Reaction
     }
 
     async fn add_reaction(&self, to: &Record) -> Option<String> {

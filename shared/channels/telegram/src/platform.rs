@@ -6,7 +6,7 @@ use annals_channel::about::About;
 use annals_channel::client::Api;
 use annals_channel::delivery::{DeliveryError, Drafted, OutgoingReply, Piece, Pieces, Progress};
 use annals_channel::file::FileError;
-use annals_channel::platform::{Indicator, Platform};
+use annals_channel::platform::Platform;
 use annals_channel::rate_limit::RateLimit;
 use annals_core::message::{Part, PartView};
 use annals_core::record::Record;
@@ -76,11 +76,6 @@ impl Platform for Client {
         Client::is_administrator(self, chat_id, user_id).await
     }
 
-    fn indicator(&self, to: &Record) -> Indicator {
-        let takes_drafts = Address::of(to).is_some_and(|address| address.takes_drafts());
-        if takes_drafts { Indicator::Draft } else { Indicator::Typing }
-    }
-
     async fn show_typing(&self, to: &Record) {
         let Some(address) = Address::of(to) else { return };
         if let Err(error) = self.send_typing(&address).await {
@@ -89,7 +84,7 @@ impl Platform for Client {
     }
 
     async fn show_draft(&self, to: &Record, markdown: &str) -> Drafted {
-        let Some(address) = Address::of(to) else { return Drafted::Never };
+        let Some(address) = Address::of(to).filter(Address::takes_drafts) else { return Drafted::Never };
         // Any number but 0, the same for one answer in all its attempts.
         let id = address.reply_to.unwrap_or(1);
         match self.send_draft(&address, id, markdown).await {
