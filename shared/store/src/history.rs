@@ -95,7 +95,7 @@ use tokio::sync::Notify;
 pub use append::{Appended, Outcome};
 pub use archive::{Archived, MAX_SEGMENT_BYTES, MAX_SEGMENT_RECORDS, Remaining, ToArchive};
 pub use archived::ArchivedMessage;
-pub use bodies::{BodyError, MAX_INLINE_BYTES};
+pub use bodies::MAX_INLINE_BYTES;
 pub use cursor::{Cursor, CursorError};
 pub use erase::{ErasedOf, IsTheirs};
 pub use forget::{Erased, ToErase};
@@ -207,8 +207,6 @@ pub struct History {
 pub enum HistoryError {
     #[error(transparent)]
     Table(#[from] TableError),
-    #[error(transparent)]
-    Body(#[from] BodyError),
     /// S3 failed. What was stored or deleted before stays so.
     #[error(transparent)]
     Bucket(#[from] BucketError),
@@ -312,14 +310,10 @@ impl History {
         match stored {
             Stored::Inline(record) => Ok(record),
             Stored::Body { mut record, body } => {
-                match bodies::body(&self.bucket, &body).await {
-                    Ok(message) => record.message = message,
-                    // A body that is lost for good must not make the rest of its chat unreadable.
-                    Err(error @ (BodyError::Missing { .. } | BodyError::Unreadable { .. })) => {
-                        tracing::error!(%error, "failed to read the body of a message; it is shown without its content");
-                        record.message.parts = vec![Part::text("[the content of this message is lost]")];
-                    }
-                    Err(error) => return Err(error.into()),
+                // A body that is lost must not make the rest of its chat unreadable.
+                match bodies::body(&self.bucket, &body).await? {
+                    Some(message) => record.message = message,
+                    None => record.message.parts = vec![Part::text("[the content of this message is lost]")],
                 }
                 Ok(record)
             }

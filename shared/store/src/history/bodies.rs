@@ -15,26 +15,6 @@ use ring::digest;
 /// The longest message JSON that stays in its DynamoDB item, in bytes. An item ends at 400 KB, attributes included.
 pub const MAX_INLINE_BYTES: usize = 350 * 1024;
 
-/// A large body that could not be written or read.
-#[derive(Debug, thiserror::Error)]
-pub enum BodyError {
-    /// S3 failed; the record stays as it is.
-    #[error(transparent)]
-    Bucket(#[from] BucketError),
-    /// The object does not exist: somebody deleted it.
-    #[error("the message body {key} is not in S3 any more: restore it from an earlier version or a backup")]
-    Missing { key: String },
-    #[error(
-        "the message body {key} is not a UIMessage (line {line}, column {column}): restore it from a backup"
-    )]
-    Unreadable {
-        key: String,
-        /// The place of the fault. The parser's own words may quote the message.
-        line: usize,
-        column: usize,
-    },
-}
-
 /// Stores `json`, the message at `place` whose content has `digest`; returns the object's key.
 pub(super) async fn put_body(
     bucket: &Bucket,
@@ -42,23 +22,33 @@ pub(super) async fn put_body(
     place: &SortKey,
     digest: &str,
     json: String,
-) -> Result<String, BodyError> {
+) -> Result<String, BucketError> {
     let name = digest::digest(&digest::SHA256, format!("{place}\n{digest}").as_bytes());
     let key = format!("{}{}.json", folder(chat), hex::encode(name));
     bucket.put(&key, "application/json", json.into_bytes()).await?;
     Ok(key)
 }
 
-/// Reads the message in the object `key`.
-pub(super) async fn body(bucket: &Bucket, key: &str) -> Result<UiMessage, BodyError> {
+/// Reads the message in the object `key`; `None` if it is lost for good.
+pub(super) async fn body(bucket: &Bucket, key: &str) -> Result<Option<UiMessage>, BucketError> {
     let Some(bytes) = bucket.get(key).await? else {
-        return Err(BodyError::Missing { key: key.to_owned() });
+        tracing::error!(
+            key,
+            "a message is shown without its content, since its body is not in S3 any more: restore it from an \
+             earlier version or a backup"
+        );
+        return Ok(None);
     };
-    serde_json::from_slice(&bytes).map_err(|error| BodyError::Unreadable {
-        key: key.to_owned(),
-        line: error.line(),
-        column: error.column(),
-    })
+    let message = serde_json::from_slice(&bytes).inspect_err(|error| {
+        // The parser's own words may quote the message.
+        tracing::error!(
+            key,
+            line = error.line(),
+            column = error.column(),
+            "a message is shown without its content, since its body is not a UIMessage: restore it from a backup"
+        );
+    });
+    Ok(message.ok())
 }
 
 /// Returns the start of the keys of all bodies of `chat`.
