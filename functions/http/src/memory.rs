@@ -304,7 +304,7 @@ impl Memories {
             });
             Remembered { earlier: of_it.map(earlier), ..remembered(kept, validity, now, caller) }
         };
-        let forgotten = undoable.iter().filter(|undoable| undoable.is_forgotten);
+        let forgotten = undoable.iter().filter(|undoable| undoable.is_forgotten());
         let forgotten = forgotten.map(|undoable| shown(&undoable.earlier, Validity::default())).collect();
         let memories = kept.iter().zip(validities(&kept)).map(|(kept, validity)| shown(kept, validity));
         Ok(Self { memories: memories.collect(), forgotten, after: None })

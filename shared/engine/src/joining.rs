@@ -22,7 +22,7 @@ use annals_core::record::{Channel, Kind, Record};
 use annals_core::sort_key::{SortKey, Timestamp};
 use annals_store::history::turn::Lease;
 use annals_store::history::{Cursor, HistoryError, MAX_PAGE, Position};
-use annals_store::memory::Memory;
+use annals_store::memory::{Memory, Undoable};
 
 use crate::compaction::{Compaction, CompactionError};
 
@@ -133,7 +133,7 @@ impl Compaction {
         let memory = Memory::beside(&self.history);
         let (from, to) = (self.owner(join.from_person.clone()), self.owner(join.to_person.clone()));
         let overview = memory.overview(&from).await?;
-        let undoable = overview.undoable.into_iter().filter(|change| change.is_forgotten);
+        let undoable = overview.undoable.into_iter().filter(Undoable::is_forgotten);
         let entries: Vec<_> =
             overview.kept.into_iter().chain(undoable.map(|change| change.earlier)).collect();
         let mut numbers = Vec::new();

@@ -24,8 +24,7 @@
 //! If the agent replaces an entry, a new entry supersedes it, and to undo that is to delete the new one. If a tool forgets an
 //! entry, the same write keeps it beside the deletion for [`UNDO_FOR`]. Only [`Memory::undo`] restores it. It is in the same
 //! item, so a person's correction or deletion removes it in the same write. After that time it is not returned any more, and
-//! the next reader of its owner's entries deletes it. Programs before entries superseded others kept a replaced form there,
-//! too.
+//! the next reader of its owner's entries deletes it.
 
 mod capture;
 mod moving;
@@ -97,12 +96,17 @@ pub struct Saving {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undoable {
     pub earlier: StoredEntry,
-    /// True if it was forgotten, and not replaced.
-    pub is_forgotten: bool,
-    /// Number of the entry that superseded it; `None` also if it was replaced in place.
+    /// Number of the entry that superseded it; `None` if it was forgotten.
     pub superseded_by: Option<u32>,
     /// Time until which it can be undone.
     pub until: Timestamp,
+}
+
+impl Undoable {
+    /// Returns true if it was forgotten, and not replaced.
+    pub fn is_forgotten(&self) -> bool {
+        self.superseded_by.is_none()
+    }
 }
 
 /// An entry that [`Memory::recall`] found.
@@ -288,9 +292,8 @@ impl Memory {
             let Some(item) = self.table.get(&pk, &sk).await? else { return Ok(Deleted::Unknown) };
             let Some(document) = text(&item, "markdown") else { return Ok(Deleted::Before) };
             let now = self.clock.now();
-            let first = undoable(&id.owner, &item, now).and_then(|_| text(&item, "earlier"));
             let update = Update::default()
-                .set("earlier", string(first.unwrap_or(document)))
+                .set("earlier", string(document))
                 .set("undoUntil", number(now.plus(UNDO_FOR)))
                 .set("deletedAt", number(now))
                 .remove(["markdown"])
@@ -351,7 +354,7 @@ impl Memory {
     /// of entries. Safe to repeat.
     pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
         let Overview { kept, undoable, .. } = self.overview(owner).await?;
-        let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten).count();
+        let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten()).count();
         self.unlist_those(owner, |_| true).await?;
         let pk = owner.partition();
         let keys = self.table.keys(&pk).await?;
@@ -365,7 +368,7 @@ impl Memory {
         let is_group = *owner == Owner::Chat(chat.clone());
         let Overview { mut kept, undoable, .. } = self.overview(owner).await?;
         // Entries that the agent has forgotten count as well: they are deleted only now.
-        kept.extend(undoable.into_iter().filter(|undoable| undoable.is_forgotten).map(|gone| gone.earlier));
+        kept.extend(undoable.into_iter().filter(Undoable::is_forgotten).map(|gone| gone.earlier));
         kept.retain(|kept| is_group || kept.entry.source.as_ref().is_some_and(|source| source.chat == *chat));
         for kept in &kept {
             self.delete(&kept.id()).await?;
@@ -405,9 +408,8 @@ fn number_of(item: &Item) -> Option<u32> {
 
 /// Returns the change of `item` that can be undone at `now`.
 fn undoable(owner: &Owner, item: &Item, now: Timestamp) -> Option<Undoable> {
-    let until = time(item, "undoUntil").filter(|until| *until > now)?;
-    let is_forgotten = !item.contains_key("markdown");
-    Some(Undoable { earlier: entry_of(owner, item, "earlier")?, is_forgotten, superseded_by: None, until })
+    let until = time(item, "undoUntil").filter(|until| *until > now && !item.contains_key("markdown"))?;
+    Some(Undoable { earlier: entry_of(owner, item, "earlier")?, superseded_by: None, until })
 }
 
 /// Returns the entries among `kept` that others have superseded, as long as that can be undone at `now`.
@@ -424,8 +426,7 @@ fn superseded(kept: &[StoredEntry], now: Timestamp) -> impl Iterator<Item = Undo
         let is_last = newer.entry.supersedes.first() == Some(&stored.number);
         // A person who has corrected the new one wants it.
         let is_of_agent = newer.entry.updated.is_none();
-        let earlier = stored.clone();
-        let undoable = Undoable { earlier, is_forgotten: false, superseded_by: Some(newer.number), until };
+        let undoable = Undoable { earlier: stored.clone(), superseded_by: Some(newer.number), until };
         (is_newest && is_last && is_of_agent && until > now).then_some(undoable)
     })
 }

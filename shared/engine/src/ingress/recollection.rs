@@ -242,7 +242,7 @@ fn undo_hint(undoable: &[Undoable], texts: &dyn Texts) -> String {
     }
     let lines = undoable.iter().rev().take(MAX_UNDOABLE).rev().map(|undoable| {
         let earlier = cut(&shown(&undoable.earlier), MAX_UNDOABLE_CHARS);
-        format!("#{} {}", undoable.earlier.number, texts.own_change(undoable.is_forgotten, &earlier))
+        format!("#{} {}", undoable.earlier.number, texts.own_change(undoable.is_forgotten(), &earlier))
     });
     let lines: Vec<String> = lines.collect();
     format!("\n\n{}\n\n{}\n\n{}", texts.own_changes(), lines.join("\n"), texts.how_to_undo())
@@ -275,13 +275,12 @@ mod tests {
         let owner = Owner::User("ada".into());
         let mut marked = kept(1, "Pays to X.");
         marked.entry.outside = vec!["shop/lookup".into(), "web/fetch".into()];
-        let undoable = |number, text, is_forgotten| Undoable {
+        let undoable = |number, text, superseded_by| Undoable {
             earlier: kept(number, text),
-            is_forgotten,
-            superseded_by: None,
+            superseded_by,
             until: Timestamp::MIN,
         };
-        let undoable = vec![undoable(1, "Pays to Y.", false), undoable(2, "Likes tea.", true)];
+        let undoable = vec![undoable(1, "Pays to Y.", Some(3)), undoable(2, "Likes tea.", None)];
         let view = ListView { chat: &chat(), up_to: None, now: Timestamp::MIN };
         let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, &view, &En);
         assert_eq!(
