@@ -14,7 +14,7 @@ use super::template::{TEMPLATE, properties};
 
 /// The functions of the code that call AWS: file, name, action, resource. "secrets" are those that `ANNALS_SECRETS` names,
 /// "tools" is the object that `TOOLS` may name, "agents" the folders of `AGENTS_FOLDER`, "models" are Bedrock's.
-const CALLS: [(&str, &str, &str, &str); 39] = [
+const CALLS: [(&str, &str, &str, &str); 38] = [
     ("table", "Table::put_new", "dynamodb:PutItem", "Table.Arn"),
     ("table", "Table::put_over", "dynamodb:PutItem", "Table.Arn"),
     ("together", "put_together", "dynamodb:ConditionCheckItem", "Table.Arn"),
@@ -22,7 +22,6 @@ const CALLS: [(&str, &str, &str, &str); 39] = [
     ("table", "Table::update", "dynamodb:UpdateItem", "Table.Arn"),
     ("table", "Table::get", "dynamodb:GetItem", "Table.Arn"),
     ("table", "Table::get_batch", "dynamodb:BatchGetItem", "Table.Arn"),
-    ("table", "Table::keys", "dynamodb:Query", "Table.Arn"),
     ("table", "Table::query_all", "dynamodb:Query", "Table.Arn"),
     ("table", "Table::query_page", "dynamodb:Query", "Table.Arn"),
     ("table", "Table::query_attributes", "dynamodb:Query", "Table.Arn"),

@@ -336,28 +336,14 @@ impl Table {
         Ok(self.send_query("query a chat", request).await?.0)
     }
 
-    /// Reads the sort keys of all items in one partition.
+    /// Reads the sort keys of all items in one partition: each starts with a printable ASCII character.
     pub(crate) async fn keys(&self, pk: &str) -> Result<Vec<String>, TableError> {
-        let (mut keys, mut next) = (Vec::new(), None);
-        loop {
-            let request = self
-                .client
-                .query()
-                .key_condition_expression("pk = :pk")
-                .expression_attribute_values(":pk", string(pk))
-                .projection_expression("sk")
-                .consistent_read(true)
-                .set_exclusive_start_key(next);
-            let (items, last) = self.send_query("query a chat", request).await?;
-            keys.extend(items.into_iter().filter_map(|mut item| match item.remove("sk") {
-                Some(AttributeValue::S(sk)) => Some(sk),
-                _ => None,
-            }));
-            next = last;
-            if next.is_none() {
-                return Ok(keys);
-            }
-        }
+        let items = self.query(pk, &Span::all(" ", "~")).await?;
+        let keys = items.into_iter().filter_map(|mut item| match item.remove("sk") {
+            Some(AttributeValue::S(sk)) => Some(sk),
+            _ => None,
+        });
+        Ok(keys.collect())
     }
 
     /// Reads at most `limit` entries of one partition of the index of due chats, those up to `until`, the oldest or the
