@@ -38,7 +38,7 @@
 //! stale session to memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
@@ -254,44 +254,37 @@ pub(super) fn seconds_up(at: Timestamp) -> i64 {
     at.as_millis().div_euclid(1000) + i64::from(at.as_millis() % 1000 > 0)
 }
 
-/// The chats that this process has registered, with the times. Clones share it.
-///
-/// It holds the chats of two generations, at most [`MAX_REMEMBERED`] in all: when the newer one is full, the older one
-/// is dropped.
+/// The chats that this process has registered, with the times; all are dropped when there are [`MAX_REMEMBERED`]. Clones
+/// share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Registry(Arc<Mutex<Generations>>);
-
-#[derive(Debug, Default)]
-struct Generations {
-    newer: HashMap<ChatKey, Timestamp>,
-    older: HashMap<ChatKey, Timestamp>,
-}
+pub(super) struct Registry(Arc<Mutex<HashMap<ChatKey, Timestamp>>>);
 
 impl Registry {
     /// Returns true if a record of `chat` that arrives at `arrival` must register it. `due_after` is
     /// [`Retention::due_after`].
     pub(super) fn wants(&self, chat: &ChatKey, arrival: Timestamp, due_after: Duration) -> bool {
-        let generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let registered = generations.newer.get(chat).or_else(|| generations.older.get(chat));
         // After a clock was set back, the age of a registration is unknown.
-        registered
+        self.lock()
+            .get(chat)
             .is_none_or(|registered| *registered > arrival || arrival.since(*registered) >= due_after / 2)
     }
 
     /// Forgets `chat`: its entries are deleted.
     pub(super) fn forget(&self, chat: &ChatKey) {
-        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.newer.remove(chat);
-        generations.older.remove(chat);
+        self.lock().remove(chat);
     }
 
     /// Remembers that a record of `chat` that arrived at `arrival` is stored as an entry of the index.
     pub(super) fn remember(&self, chat: &ChatKey, arrival: Timestamp) {
-        let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        generations.newer.insert(chat.clone(), arrival);
-        if generations.newer.len() >= MAX_REMEMBERED / 2 {
-            generations.older = std::mem::take(&mut generations.newer);
+        let mut registered = self.lock();
+        if registered.len() >= MAX_REMEMBERED {
+            registered.clear();
         }
+        registered.insert(chat.clone(), arrival);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ChatKey, Timestamp>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
