@@ -68,7 +68,6 @@ pub struct Archived {
     /// Number of segments that it stored, or found stored and pointed at.
     pub segments: usize,
     pub records: u64,
-    pub bytes: u64,
     /// True if all requested records are archived now; otherwise another run is needed.
     pub finished: bool,
     /// The records that it read and did not archive.
@@ -254,7 +253,6 @@ impl History {
         let (Some(first), Some(last)) = (records.first(), records.last()) else {
             return Err(read_back(FormatError::Empty).into());
         };
-        let expiries = || records.iter().filter_map(|stored| stored.record().expires_at);
         let info = SegmentInfo {
             chat: chat.clone(),
             from: stretch.from.clone(),
@@ -266,8 +264,7 @@ impl History {
             json_bytes,
             sha256: segment::sha256(bytes),
             created_at: self.clock.now(),
-            expires_from: expiries().min(),
-            expires_to: expiries().max(),
+            expires_from: records.iter().filter_map(|stored| stored.record().expires_at).min(),
             replaces: None,
             id,
         };
@@ -366,7 +363,6 @@ impl Archived {
     fn count(&mut self, info: &SegmentInfo) {
         self.segments += 1;
         self.records += u64::from(info.count);
-        self.bytes += info.bytes;
     }
 
     /// Removes the records of `segment` from `batch`. Its other records are added to `met`: an earlier run may have

@@ -8,13 +8,13 @@
 //! {"pk": "telegram:chat:42", "sk": "!segment#1763765960000#00000000000000000009",
 //!  "id": "1763765920000-9f86d081884c7d65", "from": "1763765920000#00000000000000000007",
 //!  "to": "1763765960000#00000000000000000009", "fromId": "7", "toId": "9", "count": 3, "bytes": 512, "jsonBytes": 1731,
-//!  "sha256": "b5bb9d8014a0f9b1…", "createdAt": 1764560000000, "expiresFrom": 1764543520, "expiresTo": 1764543581}
+//!  "sha256": "b5bb9d8014a0f9b1…", "createdAt": 1764560000000, "expiresFrom": 1764543520}
 //! ```
 //!
 //! An object is created once and never changed. A pointer is put after its object has been read back, so its object exists.
 //! It is replaced only if records of a person were erased (`erase.rs`): then it has `replaces`, the key of the object
 //! before, and its own object is called `<id>-<16 hex digits of its SHA-256>.jsonl.gz`; with `count` 0 it has none.
-//! `expiresFrom` and `expiresTo` are the earliest and the latest `expiresAt` of the records.
+//! `expiresFrom` is the earliest `expiresAt` of the records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,9 +65,6 @@ pub struct SegmentInfo {
     /// The earliest time at which a record of it may leave the table, in epoch seconds; `None` if none ever does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_from: Option<i64>,
-    /// The latest such time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expires_to: Option<i64>,
     /// The key of the object that was the segment's before records were erased from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
@@ -329,7 +326,6 @@ pub(super) mod tests {
             sha256: "00".into(),
             created_at: Timestamp::from_millis(1_764_560_000_000).unwrap(),
             expires_from: Some(1),
-            expires_to: None,
             replaces: None,
             from,
             to,
