@@ -1,6 +1,6 @@
 //! `MEMORY_APPROVAL=on`: what a model makes waits for an administrator, whatever crashes.
 
-use annals_core::memory::{Finding, Owner};
+use annals_core::memory::{Correction, Finding, Owner};
 use annals_local::stores::TABLE;
 use annals_store::memory::{MAX_PENDING, Memory};
 use annals_test_support::model_api::notes_of;
@@ -105,7 +105,7 @@ async fn nothing_of_a_waiting_entry_is_left_when_its_chat_is_forgotten() {
     let deleted = app.call(Method::DELETE, "/v1/chats/telegram:chat:42", OPS_KEY).await;
     assert_eq!(deleted.status, StatusCode::OK, "{}", deleted.body);
     let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap();
-    assert!(!format!("{:?}", items.items()).contains("memory:pending"));
+    assert!(!format!("{:?}", items.items()).contains("pending"));
     app.finish().await;
 }
 
@@ -149,6 +149,25 @@ async fn a_crash_between_any_two_steps_hides_no_waiting_entry() {
         let left: Vec<bool> =
             world.memory.list(&bo).await.unwrap().iter().map(|stored| stored.entry.is_pending).collect();
         assert_eq!(left, [false], "{calls}");
+    }
+}
+
+#[tokio::test]
+async fn a_waiting_entry_that_is_forgotten_waits_again_if_that_is_undone() {
+    let world = World::new().await;
+    let (ada, session) = (user("ada"), source("telegram:chat:42", 9));
+    world.memory.capture(&ada, &session, &pending(&["tea"])).await.unwrap();
+    let tea = world.memory.list(&ada).await.unwrap()[0].id();
+    let restored = Correction::of_text("green tea").unwrap();
+    for again in ["tea", "green tea"] {
+        world.memory.set_aside(&tea).await.unwrap();
+        assert_eq!(world.waiting().await, [""; 0]);
+        if again == "tea" {
+            world.memory.undo(&tea).await.unwrap().unwrap();
+        } else {
+            world.memory.correct(&tea, &restored).await.unwrap().unwrap();
+        }
+        assert_eq!(world.waiting().await, [again]);
     }
 }
 

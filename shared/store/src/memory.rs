@@ -43,7 +43,9 @@ use annals_core::sort_key::{SortKey, Timestamp};
 use annals_core::time_zone::TimeZone;
 use annals_io::clock::Clock;
 use capture::{captures_of, saving_of, savings_of};
+use pending::listed;
 
+use crate::history::due::{DUE_AT, DUE_SHARD};
 use crate::history::item::{text, time};
 use crate::history::table::{Item, Span, Table, Update, Written, number, string};
 use crate::history::{History, TableError};
@@ -277,8 +279,7 @@ impl Memory {
                     _ => "attribute_not_exists(markdown) AND earlier = :old",
                 })
                 .bind(":old", string(text(&item, is).unwrap_or_default()));
-            if let Written::Done(item) = self.table.update(&pk, &sk, update).await? {
-                self.list_pending(&id.owner, &item).await?;
+            if let Written::Done(_) = self.table.update(&pk, &sk, listed(update, &entry)).await? {
                 return Ok(Some(StoredEntry { number, entry }));
             }
         }
@@ -296,7 +297,7 @@ impl Memory {
                 .set("earlier", string(document))
                 .set("undoUntil", number(now.plus(UNDO_FOR)))
                 .set("deletedAt", number(now))
-                .remove(["markdown"])
+                .remove(["markdown", DUE_SHARD, DUE_AT])
                 .when("markdown = :old")
                 .bind(":old", string(document));
             if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
@@ -307,7 +308,8 @@ impl Memory {
     }
 
     /// Undoes what the agent did to an entry: restores one that a tool forgot, or deletes the one that superseded it.
-    /// Returns the entry as it is valid again, or `None` if there is nothing to undo. A query and one or two writes.
+    /// Returns the entry as it is valid again, or `None` if there is nothing to undo. A query, a read if it was
+    /// forgotten, and a write.
     pub async fn undo(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
         let overview = self.overview(&id.owner).await?;
         let mut undoable = overview.undoable.into_iter();
@@ -325,21 +327,19 @@ impl Memory {
             .set("markdown", string(earlier))
             .remove(["earlier", "undoUntil", "deletedAt"])
             .when("earlier = :markdown");
+        let update = listed(update, &undoable.earlier.entry);
         Ok(match self.table.update(&pk, &sk, update).await? {
-            Written::Done(item) => {
-                self.list_pending(&id.owner, &item).await?;
-                Some(undoable.earlier)
-            }
+            Written::Done(_) => Some(undoable.earlier),
             Written::Refused(_) => None,
         })
     }
 
     /// Deletes an entry for a person: its text and any earlier form are removed, and its number is not used again. Safe
-    /// to repeat. One write. The list of entries that wait for approval loses it when it is read next.
+    /// to repeat. One write.
     pub async fn delete(&self, id: &EntryId) -> Result<Deleted, MemoryError> {
         let update = Update::default()
             .set("deletedAt", number(self.clock.now()))
-            .remove(["markdown", "earlier", "undoUntil"])
+            .remove(["markdown", "earlier", "undoUntil", DUE_SHARD, DUE_AT])
             .when("attribute_exists(markdown) OR attribute_exists(earlier)");
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         let written = self.table.update(&pk, &sk, update).await?;
@@ -355,7 +355,6 @@ impl Memory {
     pub async fn forget_all(&self, owner: &Owner) -> Result<usize, MemoryError> {
         let Overview { kept, undoable, .. } = self.overview(owner).await?;
         let count = kept.len() + undoable.iter().filter(|undoable| undoable.is_forgotten()).count();
-        self.unlist_those(owner, |_| true).await?;
         let pk = owner.partition();
         let keys = self.table.keys(&pk).await?;
         self.table.delete(&pk, keys).await?;
@@ -373,7 +372,6 @@ impl Memory {
         for kept in &kept {
             self.delete(&kept.id()).await?;
         }
-        self.unlist_those(owner, |item| !item.contains_key("markdown")).await?;
         let pk = owner.partition();
         let mut keys = self.table.keys(&pk).await?;
         let (captures, savings) = (captures_of(chat), savings_of(chat));

@@ -47,7 +47,6 @@ use super::cursor::{self, CursorError};
 use super::due::{DUE_AT, DUE_SHARD, Entry, SHARDS, shard_of};
 use super::item::{integer, text, time};
 use super::read::MAX_NAMES;
-use super::schedules::SCHEDULE;
 use super::table::{Anchor, Item, MAX_BATCH, Span, Update, Written, item_at, number, string};
 use super::turn::{ANSWERED_TO, Head, Held};
 use super::{FIRST_KEY, HEAD, History, HistoryError, LAST_KEY, partition};
@@ -380,9 +379,9 @@ fn place_at(chat: &ChatKey, at: Timestamp) -> Update {
     Update::default().set(DUE_SHARD, shard).set(DUE_AT, number(at.as_millis()))
 }
 
-/// Returns true if the `dueAt` of an item with this sort key is the date of a visit.
+/// Returns true if the `dueAt` of an item with this sort key is the date of a visit: that of a head or a record.
 pub fn is_due_entry(sort_key: &str) -> bool {
-    sort_key != PLACE && !sort_key.starts_with(SCHEDULE)
+    sort_key == HEAD || sort_key.starts_with(|first: char| first.is_ascii_digit())
 }
 
 fn chat_of(item: &Item) -> Option<ChatKey> {

@@ -34,7 +34,7 @@ use super::{History, HistoryError, partition};
 const SHARD: &str = "schedules";
 
 /// The start of the sort keys of schedules.
-pub(super) const SCHEDULE: &str = "!schedule#";
+const SCHEDULE: &str = "!schedule#";
 
 const SCHEDULE_STATE: &str = "schedule";
 

@@ -11,7 +11,6 @@
 //! 2. Each finding is put, create-only, at the first free number from `first` on. A repeat, later or at the same time,
 //!    finds those that are stored, also deleted ones, by `capture` and `position`. As no number is left out, none is
 //!    missed.
-//!    Under `MEMORY_APPROVAL=on` it is then put into the list of those that wait (`memory/pending.rs`).
 //! 3. The item of step 1 loses its findings, so that no text outlives the deletion of its entry.
 //!
 //! A crash between any two of these is completed by the next [`capture`](Memory::capture) or
@@ -24,9 +23,8 @@ use annals_core::memory::owner::Owner;
 use annals_core::memory::same::says_the_same;
 use annals_core::memory::validity::{valid, validities};
 use annals_core::sort_key::Timestamp;
-use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::pending::WAITS;
+use super::pending::listing;
 use super::{MAX_ATTEMPTS, Memory, MemoryError, Saving, StoredEntry, entries, entry_key, kept, number_of};
 use crate::history::item::{count, integer, text, time};
 use crate::history::table::{Item, Span, Update, Written, item_at, number, string};
@@ -170,9 +168,6 @@ impl Memory {
         // Other Sessions' entries may have come after it meanwhile, so its own are searched for among all later ones.
         let span = Span { from: entry_key(capture.first), ..entries() };
         let since = self.table.query(&owner.partition(), &span).await?;
-        for item in since.iter().filter(|item| text(item, "capture") == Some(&capture.key)) {
-            self.list_pending(owner, item).await?;
-        }
         let missing = (0..capture.findings.len())
             .filter(|position| !since.iter().any(|item| is_at(item, &capture.key, *position)))
             .collect();
@@ -195,11 +190,8 @@ impl Memory {
                 attempts.next().ok_or(MemoryError::Contended)?;
                 let item = capture.entry_item(owner, position, at);
                 at += 1;
-                match self.table.put_new(item.clone()).await? {
-                    Written::Done(_) => {
-                        self.list_pending(owner, &item).await?;
-                        break;
-                    }
+                match self.table.put_new(item).await? {
+                    Written::Done(_) => break,
                     Written::Refused(existing) if is_at(&existing, &capture.key, position) => break,
                     // The number is another Session's.
                     Written::Refused(_) => {}
@@ -256,7 +248,7 @@ impl Capture {
         item.insert("capture".into(), string(&self.key));
         item.insert("position".into(), number(position));
         if finding.is_pending {
-            item.insert(WAITS.into(), AttributeValue::Bool(true));
+            item.extend(listing());
         }
         item
     }

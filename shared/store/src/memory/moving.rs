@@ -19,8 +19,8 @@ use annals_core::memory::id::EntryId;
 use annals_core::memory::owner::Owner;
 
 use super::capture::is_at;
-use super::pending::{WAITS, waits};
 use super::{MAX_ATTEMPTS, Memory, MemoryError, entries, entry_key, kept, number_of, undoable};
+use crate::history::due::{DUE_AT, DUE_SHARD};
 use crate::history::item::text;
 use crate::history::table::{Item, Written, item_at, number, string};
 
@@ -64,10 +64,6 @@ impl Memory {
                 }
                 numbers_there.insert(old, at);
             }
-            let new = EntryId { owner: to.clone(), number: numbers_there[&old] };
-            if let Some(new) = self.table.get(&to.partition(), &entry_key(new.number)).await?.filter(waits) {
-                self.list_pending(to, &new).await?;
-            }
             self.delete(&EntryId { owner: from.clone(), number: old }).await?;
             moved += 1;
         }
@@ -88,7 +84,7 @@ fn moved_item(item: &Item, to: &Owner, capture: &str, at: u32, numbers_there: &H
             moved.insert(attribute.into(), string(Entry { owner: to.clone(), supersedes, ..entry }.render()));
         }
     }
-    for attribute in ["undoUntil", "deletedAt", WAITS] {
+    for attribute in ["undoUntil", "deletedAt", DUE_SHARD, DUE_AT] {
         if let Some(value) = item.get(attribute) {
             moved.insert(attribute.into(), value.clone());
         }

@@ -1,30 +1,25 @@
 //! Entries that wait for an administrator's approval, over all owners.
 //!
 //! ```json
-//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\n…state: pending\n…", "isPending": true, …}
-//! {"pk": "memory:pending", "sk": "dXNlcjp0ZWxlZ3JhbS00MiMz"}
+//! {"pk": "memory:user:telegram-42", "sk": "entry#0000000003", "markdown": "---\n…state: pending\n…",
+//!  "dueShard": "pending", "dueAt": 0, …}
 //! ```
 //!
-//! The second item, whose sort key is the entry's public id, lists the first. It is put after the entry, and before the
-//! capture is complete: so a crash in between is completed like the capture. An entry that is approved loses its item
-//! afterwards; a reader of the list deletes the items of those that do not wait, so that a webhook, which may delete an entry, need not
-//! be permitted to delete items. Forgetting an owner or a chat deletes the items of its entries, also of those that
-//! were deleted before.
+//! As long as it waits, an entry is in a partition of the index of due chats that no visit reads. The write that stores,
+//! approves, forgets or deletes it lists it or takes it out.
 
 use annals_core::memory::StoredEntry;
 use annals_core::memory::entry::Entry;
 use annals_core::memory::id::EntryId;
-use annals_core::memory::owner::Owner;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{MAX_ATTEMPTS, Memory, MemoryError, entries_and_zone, entry_key, kept, number_of};
+use super::{MAX_ATTEMPTS, Memory, MemoryError, entry_key, kept, number_of};
+use crate::history::due::{DUE_AT, DUE_SHARD};
 use crate::history::item::text;
-use crate::history::table::{Item, Span, Update, Written, item_at, string};
+use crate::history::table::{Item, Update, Written, item_at, number, string};
 
-const LIST: &str = "memory:pending";
-
-/// Attribute of an entry that is, or was when it was deleted, in the list.
-pub(super) const WAITS: &str = "isPending";
+/// The partition of the index that holds these entries.
+const SHARD: &str = "pending";
 
 /// Maximum number of entries of a page.
 pub const MAX_PENDING: usize = 50;
@@ -38,27 +33,32 @@ pub struct Pending {
 }
 
 impl Memory {
-    /// Returns the first entries of all owners that wait for approval, of ids after `after`. One query, one read for each of at
-    /// most [`MAX_PENDING`], and one write for each that does not wait any more.
+    /// Returns the next entries of all owners that wait for approval, after the entry `after`. One that was stored a moment
+    /// ago may be missing. One query, and one read for each of at most [`MAX_PENDING`]; more if none of these waits any more.
     pub async fn pending(&self, after: Option<&EntryId>) -> Result<Pending, MemoryError> {
-        let from = after.map_or_else(|| " ".into(), |after| format!("{after}\u{1}"));
-        let span = Span { from, to: "~".into(), newest_first: false, limit: Some(MAX_PENDING) };
-        let (items, has_more) = self.table.query_page(LIST, &span).await?;
-        let ids: Vec<EntryId> =
-            items.iter().filter_map(|item| text(item, "sk").and_then(|id| id.parse().ok())).collect();
-        let after = ids.last().filter(|_| has_more).cloned();
-        let mut entries = Vec::new();
-        for id in ids {
-            match self.get(&id).await? {
-                Some(stored) if stored.entry.is_pending => entries.push(stored),
-                _ => self.unlist(&id).await?,
+        let mut start = after.map(|after| {
+            let mut key = item_at(after.owner.partition(), entry_key(after.number));
+            key.extend(listing());
+            key
+        });
+        loop {
+            let (keys, next) = self.table.query_due(SHARD, 0, false, MAX_PENDING, start).await?;
+            let mut entries = Vec::new();
+            for key in &keys {
+                let (Some(pk), Some(sk)) = (text(key, "pk"), text(key, "sk")) else { continue };
+                // The index may be some moments old.
+                entries.extend(self.table.get(pk, sk).await?.as_ref().and_then(waiting));
             }
+            if next.is_none() || !entries.is_empty() {
+                let after = entries.last().filter(|_| next.is_some()).map(StoredEntry::id);
+                return Ok(Pending { entries, after });
+            }
+            start = next;
         }
-        Ok(Pending { entries, after })
     }
 
     /// Approves an entry: it is recalled from then on, and the entries that it supersedes are not. Returns it, or `None` if there is none.
-    /// Safe to repeat. One read, and two writes unless it was approved before.
+    /// Safe to repeat. One read, and one write unless it was approved before.
     pub async fn approve(&self, id: &EntryId) -> Result<Option<StoredEntry>, MemoryError> {
         let (pk, sk) = (id.owner.partition(), entry_key(id.number));
         for _ in 0..MAX_ATTEMPTS {
@@ -70,43 +70,32 @@ impl Memory {
             let entry = Entry { is_pending: false, ..entry };
             let update = Update::default()
                 .set("markdown", string(entry.render()))
-                .remove([WAITS])
                 .when("markdown = :old")
                 .bind(":old", string(text(&item, "markdown").unwrap_or_default()));
-            if let Written::Done(_) = self.table.update(&pk, &sk, update).await? {
-                self.unlist(id).await?;
+            if let Written::Done(_) = self.table.update(&pk, &sk, listed(update, &entry)).await? {
                 return Ok(Some(StoredEntry { number, entry }));
             }
         }
         Err(MemoryError::Contended)
     }
-
-    /// Puts the entry in `item` into the list, if it waits.
-    pub(super) async fn list_pending(&self, owner: &Owner, item: &Item) -> Result<(), MemoryError> {
-        let Some(number) = number_of(item).filter(|_| waits(item)) else { return Ok(()) };
-        let id = EntryId { owner: owner.clone(), number };
-        self.table.put_new(item_at(LIST, id.to_string())).await?;
-        Ok(())
-    }
-
-    pub(super) async fn unlist(&self, id: &EntryId) -> Result<(), MemoryError> {
-        Ok(self.table.delete(LIST, vec![id.to_string()]).await?)
-    }
-
-    /// Removes the entries of `owner` from the list whose items `is_one` selects. One query, and one write for each.
-    pub(super) async fn unlist_those(
-        &self,
-        owner: &Owner,
-        is_one: impl Fn(&Item) -> bool,
-    ) -> Result<(), MemoryError> {
-        let items = self.table.query(&owner.partition(), &entries_and_zone()).await?;
-        let numbers = items.iter().filter(|item| waits(item) && is_one(item)).filter_map(number_of);
-        let ids = numbers.map(|number| EntryId { owner: owner.clone(), number }.to_string()).collect();
-        Ok(self.table.delete(LIST, ids).await?)
-    }
 }
 
-/// Returns true if the entry in `item` waits for approval.
-pub(super) fn waits(item: &Item) -> bool {
-    matches!(item.get(WAITS), Some(AttributeValue::Bool(true)))
+/// Returns the entry of `item`, if it waits. Its document names the owner, as not every partition does.
+fn waiting(item: &Item) -> Option<StoredEntry> {
+    let entry = Entry::parse(text(item, "markdown")?).ok().filter(|entry| entry.is_pending)?;
+    Some(StoredEntry { number: number_of(item)?, entry })
+}
+
+/// Returns the attributes by which an entry is in the index.
+pub(super) fn listing() -> [(String, AttributeValue); 2] {
+    [(DUE_SHARD.to_owned(), string(SHARD)), (DUE_AT.to_owned(), number(0))]
+}
+
+/// Adds to `update`, which stores `entry`, that the index has it if it waits, and only then.
+pub(super) fn listed(update: Update, entry: &Entry) -> Update {
+    if entry.is_pending {
+        listing().into_iter().fold(update, |update, (name, value)| update.set(&name, value))
+    } else {
+        update.remove([DUE_SHARD, DUE_AT])
+    }
 }
