@@ -66,7 +66,16 @@ impl History {
             self.table.query_page(&partition(chat), &Span::first(ITEMS_AT_ONCE, from, LAST_KEY)).await?;
         let (mut keys, mut due) = (Vec::new(), Vec::new());
         for item in &items {
-            let Ok(stored) = item::from_item(item) else { continue };
+            let stored = match item::from_item(item) {
+                Ok(stored) => stored,
+                Err(error) => {
+                    tracing::warn!(
+                        chat = %chat.session_id(), %error,
+                        "failed to read a record while a person is erased; if it is the person's, it stays"
+                    );
+                    continue;
+                }
+            };
             if !is_theirs(stored.record()) {
                 continue;
             }
@@ -142,6 +151,7 @@ impl History {
             self.table.delete(&partition(&info.chat), vec![shelf::pointer_key(info.to.as_str())]).await?;
         }
         self.segments.evict(|other| other.chat == info.chat);
+        self.indexes.evict(|other| other.chat == info.chat);
         Ok(theirs.len())
     }
 
