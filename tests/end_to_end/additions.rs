@@ -314,9 +314,9 @@ async fn each_round_of_calls_costs_one_query() {
             world.model().answer_tools(&[("memory_search", json!({}))]);
         }
         let history = world.another_process();
-        history.meter().take();
+        world.meter.take();
         world.agent_of(&history).run(&world.chat, &[asked]).await.unwrap();
-        history.meter().take()
+        world.meter.take()
     };
     let (none, one, three) = (cost(0).await, cost(1).await, cost(3).await);
     assert_eq!((one.calls, three.calls), (none.calls + 1, none.calls + 3));

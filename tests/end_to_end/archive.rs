@@ -114,10 +114,10 @@ async fn segments_are_bounded_by_records_and_bytes_and_a_run_by_segments() {
     }
     let lease = world.claim().await;
     let once = ToArchive { max_segments: 1, ..EVERYTHING };
-    history.meter().take();
+    world.meter.take();
     counter.take();
     let first = history.archive_all(&lease, &once).await.unwrap();
-    let (consumed, requests) = (history.meter().take(), counter.take());
+    let (consumed, requests) = (world.meter.take(), counter.take());
     assert_eq!((first.segments, first.records, first.finished), (1, MAX_SEGMENT_RECORDS as u64, false));
     assert!(first.remaining.is_some());
     // Five requests for a segment beside the records' pages: commit, put, get, index, pointer; at the ends the head.

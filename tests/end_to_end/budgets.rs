@@ -9,9 +9,10 @@ use annals_core::draft::Draft;
 use annals_core::record::Kind;
 use annals_core::sort_key::Timestamp;
 use annals_store::history::turn::Head;
-use annals_store::history::{Consumed, History, Outcome};
+use annals_store::history::{History, Outcome};
 use serde_json::json;
 
+use crate::meter::{Consumed, Meter};
 use crate::world::{self, START, World};
 
 /// An append, and what a duplicate costs as well.
@@ -23,24 +24,25 @@ const REGISTERING: Consumed = Consumed { write_units: 2.0, ..ONE_PUT };
 struct Bench {
     history: History,
     agent: Agent,
+    meter: Meter,
 }
 
 impl Bench {
     fn on(world: &World) -> Self {
         let history = world.another_process();
-        Self { agent: world.agent_of(&history), history }
+        Self { agent: world.agent_of(&history), history, meter: world.meter.clone() }
     }
 
     async fn append(&self, draft: &Draft) -> (Outcome, Consumed) {
-        self.history.meter().take();
+        self.meter.take();
         let appended = self.history.append(draft).await.unwrap();
-        (appended.outcome, self.history.meter().take())
+        (appended.outcome, self.meter.take())
     }
 
     async fn turn(&self, asked: &Draft) -> Consumed {
-        self.history.meter().take();
+        self.meter.take();
         self.agent.run(&asked.chat, &[asked.key()]).await.unwrap();
-        self.history.meter().take()
+        self.meter.take()
     }
 }
 
@@ -132,10 +134,10 @@ async fn a_turn_is_four_writes_and_one_query_at_any_age_of_the_chat() {
         let asked = message(length, true);
         bench.append(&asked).await;
 
-        bench.history.meter().take();
+        bench.meter.take();
         let policy = bench.agent.view.policy(0);
         let seen = bench.history.context(&asked.chat, &Head::default(), None, &policy).await.unwrap();
-        let load = bench.history.meter().take();
+        let load = bench.meter.take();
         assert_eq!(seen.context.messages.len() as u64, length);
         // Under 1 MB it is one page, and a strongly consistent read takes a unit for each 4 KB of it, rounded up.
         #[allow(clippy::cast_precision_loss, reason = "a count of at most a thousand")]

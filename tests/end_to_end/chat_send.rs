@@ -8,7 +8,6 @@ use annals_core::draft::Draft;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::SortKey;
 use annals_core::testing::set;
-use annals_store::history::Consumed;
 use annals_test_support::model_api::{ModelApi, texts_of};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -18,6 +17,7 @@ use crate::chat_settings::change;
 use crate::faults::Plan;
 use crate::lines::business;
 use crate::memory::call;
+use crate::meter::Consumed;
 use crate::outside_tools::{offered, results};
 use crate::updates::{group, private};
 use crate::world::{self, World, at_each_request};
@@ -258,9 +258,9 @@ async fn a_text_costs_three_reads_and_three_writes() {
         will_send(world.model(), "team", text);
         let history = world.another_process();
         let agent = world.agent_of(&history);
-        history.meter().take();
+        world.meter.take();
         world.start(agent, &from).await.unwrap().unwrap();
-        history.meter().take()
+        world.meter.take()
     };
     // Refused before anything is read.
     let (none, sent) = (cost(" ").await, cost("Lunch at noon.").await);

@@ -9,7 +9,6 @@ use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_engine::forgetting;
 use annals_local::stores::TABLE;
-use annals_store::history::Consumed;
 use annals_store::history::directory::{ListCursor, MOST_EXACT};
 use annals_store::history::turn::Ending;
 use reqwest::Method;
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp, chat_path};
 use crate::due::{D, START, key};
+use crate::meter::Consumed;
 use crate::people::{by_person, http, telegram_says};
 use crate::updates::{group, private};
 use crate::world::{World, claim, message};
@@ -229,7 +229,7 @@ async fn with_very_many_active_chats_each_is_listed_once_by_its_last_answer_or_r
 async fn the_list_of_chats_costs_a_turn_nothing() {
     let world = World::new().await;
     let units = |read_units, write_units, calls| Consumed { read_units, write_units, calls };
-    let cost = || world.history.meter().take();
+    let cost = || world.meter.take();
     world.say_in(1, 1).await;
     cost();
     // 16 shards of entries, 16 of places (an empty one is half a unit), a look at the one chat, and the heads of the page.

@@ -10,13 +10,13 @@ use annals_core::draft::Draft;
 use annals_core::sort_key::{MessageId, Timestamp};
 use annals_engine::upkeep::{UpkeepError, Visited};
 use annals_local::stores::{Stores, TABLE};
-use annals_store::history::Consumed;
 use annals_store::history::due::{Due, Entry, SHARDS, shard_of};
 use annals_store::history::turn::Claim;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 
+use crate::meter::Consumed;
 use crate::world::{self, A_LIFE, World, claim};
 
 /// Start of a world, in epoch seconds.
@@ -156,7 +156,7 @@ async fn a_head_keeps_the_date_of_the_next_visit_and_since_when_the_chat_waits()
 async fn the_due_index_costs_these_units() {
     let world = World::new().await;
     let units = |read_units, write_units, calls| Consumed { read_units, write_units, calls };
-    let cost = || world.history.meter().take();
+    let cost = || world.meter.take();
     world.say_in(1, 1).await;
     assert_eq!(cost(), units(0.0, 2.0, 1), "the record and its entry");
     world.clock.advance(D);
@@ -169,12 +169,12 @@ async fn the_due_index_costs_these_units() {
     assert_eq!(cost(), units(0.0, 1.0, 1), "a run's write to a head that is an entry changes no entry");
     world.clock.advance(Duration::from_hours(1));
     let entries = world.due(1).await.unwrap().entries;
-    world.history.meter().take();
+    world.meter.take();
     world.history.settle(&key(1), &entries, Some(world.in_an_hour()), None).await.unwrap();
     assert_eq!(cost(), units(0.0, 3.0, 1), "an entry that moves is two");
     world.clock.advance(Duration::from_hours(1));
     let entries = world.due(1).await.unwrap().entries;
-    world.history.meter().take();
+    world.meter.take();
     world.history.settle(&key(1), &entries, None, None).await.unwrap();
     assert_eq!(cost(), units(0.0, 2.0, 1));
 }

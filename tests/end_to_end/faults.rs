@@ -14,6 +14,8 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 
+use crate::meter::{Meter, measure};
+
 /// Makes requests fail. Clones count together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Inner>);
@@ -58,9 +60,9 @@ impl Faults {
         (Self::new(Plan::Stall(number, Mutex::new((stalled, goes)))), Stall { has_stalled, go })
     }
 
-    /// Returns `aws` with these faults before its HTTP client. No request is repeated.
-    pub(crate) fn before(self, aws: &SdkConfig) -> SdkConfig {
-        let http = Failing { faults: self, http: aws.http_client().unwrap() };
+    /// Returns `aws` with these faults before its HTTP client, counted by `meter`. No request is repeated.
+    pub(crate) fn before(self, aws: &SdkConfig, meter: &Meter) -> SdkConfig {
+        let http = Failing { faults: self, meter: meter.clone(), http: aws.http_client().unwrap() };
         aws.to_builder().http_client(http).retry_config(RetryConfig::disabled()).build()
     }
 
@@ -95,6 +97,7 @@ impl Stall {
 #[derive(Debug)]
 struct Failing<T> {
     faults: Faults,
+    meter: Meter,
     http: T,
 }
 
@@ -105,7 +108,7 @@ impl HttpClient for Failing<SharedHttpClient> {
         components: &RuntimeComponents,
     ) -> SharedHttpConnector {
         let http = self.http.http_connector(settings, components);
-        SharedHttpConnector::new(Failing { faults: self.faults.clone(), http })
+        SharedHttpConnector::new(Failing { faults: self.faults.clone(), meter: self.meter.clone(), http })
     }
 }
 
@@ -136,13 +139,18 @@ impl HttpConnector for Failing<SharedHttpConnector> {
             }
             _ => {}
         }
-        let (answer, faults) = (self.http.call(request), self.faults.clone());
+        let operation = measure(&mut request);
+        let (answer, faults, meter) = (self.http.call(request), self.faults.clone(), self.meter.clone());
         HttpConnectorFuture::new(async move {
             let answer = answer.await;
             match &faults.0.plan {
                 Plan::After(last) if faults.requests() >= *last => Err(fault("dead")),
                 Plan::Lost(lost) if faults.requests() == *lost => Err(fault("lost")),
-                _ => answer,
+                _ => answer.inspect(|answer| {
+                    if let Some(operation) = operation {
+                        meter.count(&operation, answer);
+                    }
+                }),
             }
         })
     }

@@ -1,7 +1,8 @@
 //! Late messages: one with an old time queues a turn, though it asks nothing.
 
-use annals_store::history::{Consumed, Outcome};
+use annals_store::history::Outcome;
 
+use crate::meter::Consumed;
 use crate::world::World;
 
 #[tokio::test]
@@ -17,9 +18,9 @@ async fn a_late_message_queues_a_turn_and_costs_no_further_write() {
     }
 
     let late = world.message(3, -10_001, "hello");
-    ingress.history().meter().take();
+    world.meter.take();
     ingress.receive(&late).await.unwrap();
-    assert_eq!(ingress.history().meter().take(), one_put);
+    assert_eq!(world.meter.take(), one_put);
     let first = queue.take();
     let [turn] = &first[..] else { panic!("{first:?}") };
     assert_eq!((&turn.chat, &turn.from), (&late.chat, &late.key()), "it is read from there");

@@ -12,7 +12,7 @@ use annals_core::sort_key::Timestamp;
 use annals_local::stores::TABLE;
 use annals_store::history::due::shard_of;
 use annals_store::history::turn::{Claim, OpenTurn};
-use annals_store::history::{Consumed, History, Outcome, Retention};
+use annals_store::history::{History, Outcome, Retention};
 use aws_sdk_dynamodb::config::Builder;
 use aws_sdk_dynamodb::config::retry::{ClassifyRetry, RetryAction, RetryConfig};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -22,6 +22,7 @@ use serde_json::json;
 
 use crate::app::{APP_KEY, NOW, TestApp, passing};
 use crate::faults::{Faults, Plan};
+use crate::meter::Consumed;
 use crate::turns::assert_answered_once;
 use crate::world::{A_LIFE, LEASE, START, World, change_item};
 
@@ -96,13 +97,13 @@ async fn only_what_is_older_than_a_day_is_looked_for_in_the_archive() {
     world.say(1, 0, "first").await;
     world.archive_everything().await;
     world.clock.advance(Duration::from_hours(23));
-    world.history.meter().take();
+    world.meter.take();
     world.say(2, 0, "late, but not that late").await;
-    let cost = world.history.meter().take();
+    let cost = world.meter.take();
     assert_eq!(cost, Consumed { read_units: 0.0, ..cost }, "the append read from a store");
     world.clock.advance(Duration::from_hours(2));
     world.say(3, 0, "as old as a record that left under other settings").await;
-    assert!(world.history.meter().take().read_units > 0.0);
+    assert!(world.meter.take().read_units > 0.0);
     assert_eq!(world.lines().await.len(), 3, "a message is missing");
 }
 
@@ -385,7 +386,7 @@ impl ClassifyRetry for Always {
 /// A history whose requests are repeated by the SDK, the answer to the `lost`th attempt of which is lost.
 fn lossy(world: &World, lost: usize) -> History {
     let faults = Faults::new(Plan::Lost(lost));
-    let config = Builder::from(&faults.before(&world.stores.aws))
+    let config = Builder::from(&faults.before(&world.stores.aws, &world.meter))
         .allow_no_auth()
         .retry_config(RetryConfig::standard().with_initial_backoff(Duration::from_millis(1)))
         .retry_classifier(Always)
@@ -473,12 +474,12 @@ async fn a_turn_of_a_burst_that_was_answered_reads_no_context() {
         let said = Draft { asks, parts: vec![Part::text(&text)], ..world.message(id, id.cast_signed(), "") };
         bases.push(world.append(&said).await.base);
     }
-    world.history.meter().take();
+    world.meter.take();
     agent.run(&world.chat, from_ref(&bases[290])).await.unwrap();
-    let whole = world.history.meter().take();
+    let whole = world.meter.take();
     for base in &bases[291..] {
         agent.run(&world.chat, from_ref(base)).await.unwrap();
-        let cost = world.history.meter().take();
+        let cost = world.meter.take();
         assert!(cost.read_units < whole.read_units / 5.0, "{cost:?} beside {whole:?}");
         assert_eq!((cost.write_units, cost.calls), (2.0, 3), "{cost:?}");
     }
@@ -495,9 +496,9 @@ async fn waiting_for_the_reply_of_a_repeated_message_costs_the_same_however_much
         for id in 2..later {
             world.say(id, id.cast_signed(), "and so on").await;
         }
-        world.history.meter().take();
+        world.meter.take();
         assert!(world.history.reply_to(&world.chat, &asked).await.unwrap().is_some());
-        costs.push(world.history.meter().take().read_units);
+        costs.push(world.meter.take().read_units);
     }
     assert!(costs[1] <= costs[0] + 1.0, "{costs:?}");
 }

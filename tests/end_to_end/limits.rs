@@ -7,13 +7,14 @@ use annals_core::chat_key::ChatKey;
 use annals_core::limits::Used;
 use annals_core::record::Kind;
 use annals_engine::usage::{day_of, start_of_day};
+use annals_store::history::History;
 use annals_store::history::counters::{Counter, CounterOf};
-use annals_store::history::{Consumed, History};
 use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp};
 use crate::faults::Plan;
+use crate::meter::Consumed;
 use crate::outside_tools::with_shop;
 use crate::people::http;
 use crate::turns::assert_answered_once;
@@ -302,9 +303,9 @@ async fn a_limit_adds_a_read_and_three_write_units() {
             let from = world.hear(n * 60, "hello", true).await;
             let history = world.another_process();
             let agent: Agent = world.agent_of(&history);
-            history.meter().take();
+            world.meter.take();
             world.start(agent, &from).await.unwrap().unwrap();
-            costs.push(history.meter().take());
+            costs.push(world.meter.take());
         }
         costs.pop().unwrap()
     };

@@ -358,9 +358,9 @@ async fn a_direct_message_costs_one_read_whether_it_is_linked_or_not() {
         let history = world.another_process();
         let ingress = scoped(&world, &history, scope);
         let draft = said(identity, seconds, "hello");
-        history.meter().take();
+        world.meter.take();
         ingress.placed(draft).await.unwrap();
-        let consumed = history.meter().take();
+        let consumed = world.meter.take();
         (consumed.calls, consumed.read_units, consumed.write_units)
     };
     assert_eq!(read(DmScope::User, "bo", 20).await, (1, 1.0, 0.0));
@@ -370,9 +370,9 @@ async fn a_direct_message_costs_one_read_whether_it_is_linked_or_not() {
     assert_eq!(read(DmScope::Chat, "bo", 20).await, (0, 0.0, 0.0));
     let group = Draft { chat: ChatKey::telegram(-7, None), ..said("bo", 20, "hello") };
     let ingress = ingress(&world, &world.history);
-    world.history.meter().take();
+    world.meter.take();
     ingress.placed(group).await.unwrap();
-    assert_eq!(world.history.meter().take().calls, 0);
+    assert_eq!(world.meter.take().calls, 0);
 }
 
 /// A session from before a link that is captured after it, and a conversation over HTTP, have the Person's memory.

@@ -12,8 +12,9 @@ use annals_core::memory::{EntryKind, Finding, Owner, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::due::shard_of;
 use annals_store::history::turn::Ending;
-use annals_store::history::{Consumed, Outcome, Position};
+use annals_store::history::{Outcome, Position};
 
+use crate::meter::Consumed;
 use crate::world::{START, World};
 
 /// Every which message asks for an answer.
@@ -111,14 +112,15 @@ impl Chat {
         self.fall_silent().await;
         // By a process that has read no segment yet.
         let other = self.world.another_process();
+        self.take();
         let oldest = other.page(&self.world.chat, &Position::Oldest, 50).await.unwrap();
-        count("oldest page of 50, from the archive", other.meter().take());
+        count("oldest page of 50, from the archive", self.take());
         assert_eq!(oldest.records.len(), 50);
         costs
     }
 
     fn take(&self) -> Consumed {
-        self.world.history.meter().take()
+        self.world.meter.take()
     }
 
     /// The next message, as the Telegram parser makes it, with 300 characters of text.

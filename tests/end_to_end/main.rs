@@ -74,6 +74,7 @@ mod memory_precision;
 mod memory_store;
 mod memory_tools;
 mod messages;
+mod meter;
 mod metrics;
 mod migrations;
 mod models;

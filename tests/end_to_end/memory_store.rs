@@ -291,9 +291,8 @@ async fn entries_that_match_the_message_are_recalled_first_also_in_chinese() {
 async fn memory_costs_these_units() {
     let world = World::new().await;
     let ada = user("ada");
-    let meter = world.history.meter();
     let used = || {
-        let used = meter.take();
+        let used = world.meter.take();
         (used.calls, used.read_units, used.write_units)
     };
     let sentence = "Grows tomatoes and beans on the balcony in Bergen, and waters them each morning.";

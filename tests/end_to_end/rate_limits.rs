@@ -120,9 +120,9 @@ async fn a_rate_limit_costs_no_units() {
     let bench = Bench::new().await;
     let (chat, agent) = (ChatKey::telegram(42, None), bench.agent(1));
     let from = bench.world.ask(1, 0, "hello").await;
-    agent.history.meter().take();
+    bench.world.meter.take();
     agent.run(&chat, &[from]).await.unwrap();
-    let cost = agent.history.meter().take();
+    let cost = bench.world.meter.take();
     assert_eq!((cost.write_units, cost.calls), (4.0, 5), "{cost:?}");
     let paced = bench.world.history.head(&chat).await.unwrap().paced;
     assert_eq!(paced, Some(bench.world.clock.now().plus(Duration::from_secs(1))));

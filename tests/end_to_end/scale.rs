@@ -7,10 +7,10 @@ use std::time::Duration;
 use annals_compactor::{Compactor, Report};
 use annals_core::chat_key::ChatKey;
 use annals_engine::upkeep::{UpkeepError, Visited};
-use annals_store::history::Consumed;
 use annals_store::history::due::{SHARDS, shard_of};
 use tokio::sync::Barrier;
 
+use crate::meter::Consumed;
 use crate::world::{World, chat, message};
 
 /// Time from a message until its chat is due, with the default settings.
@@ -79,17 +79,17 @@ async fn run_among(others: usize) -> Consumed {
     let compactor = world.compactor();
 
     // One that only looks.
-    world.history.meter().take();
+    world.meter.take();
     let left = Compactor { most: 0, ..compactor.clone() }.run(world.in_an_hour()).await;
     assert_eq!((left.visited, left.left), (0, 1));
-    let index = world.history.meter().take();
+    let index = world.meter.take();
     let shards = u32::from(SHARDS);
     assert_eq!((index.calls, index.write_units.to_bits()), (shards, 0), "among {others}: {index:?}");
     assert!(index.read_units <= 0.5 * f64::from(shards), "among {others}: {index:?}");
 
     let report = compactor.run(world.in_an_hour()).await;
     assert_eq!((report.visited, report.archived), (1, 1));
-    world.history.meter().take()
+    world.meter.take()
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use annals_core::schedule::{Action, Recipient, Schedule, ScheduleId, Timing};
 use annals_core::sort_key::Timestamp;
 use annals_core::time_zone::TimeZone;
 use annals_engine::scheduling::{Ran, Scheduling};
-use annals_store::history::{Consumed, History, Reuse};
+use annals_store::history::{History, Reuse};
 use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::app::{Answer, OPS_KEY, TestApp, chat_path, passing, text_of, wait_until};
 use crate::faults::Plan;
 use crate::memory::{remember, user};
+use crate::meter::Consumed;
 use crate::turns::assert_answered_once;
 use crate::updates::{group, private};
 use crate::world::{World, at_each_request};
@@ -542,9 +543,10 @@ async fn a_schedule_costs_what_the_page_says() {
         world.run(&turn.from).await;
     }
     let history = world.another_process();
-    let meter = || history.meter().take();
+    let meter = || world.meter.take();
     let new = schedule(Action::Text("Tea".into()), Timing::Cron("0 * * * *".into()), world.clock.now());
     let scheduling = scheduling(&world, &history);
+    meter();
     scheduling.run_due(world.in_an_hour()).await.unwrap();
     let look = meter();
     annals_engine::scheduling::create(&history, &world.chat, new, Reuse::Never).await.unwrap();

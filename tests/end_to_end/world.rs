@@ -42,6 +42,7 @@ use tokio::task::JoinHandle;
 
 use crate::app::{lines, wait_until};
 use crate::faults::{Faults, Plan};
+use crate::meter::Meter;
 
 /// The first message's time, in epoch milliseconds.
 pub(crate) const START: i64 = 1_795_305_512_000;
@@ -59,6 +60,8 @@ type Settings = BTreeMap<String, String>;
 pub(crate) struct World {
     pub(crate) stores: Stores,
     pub(crate) clock: Clock,
+    /// The capacity that all its processes have consumed.
+    pub(crate) meter: Meter,
     pub(crate) chat: ChatKey,
     /// The history of a process that lives as long as the test and meets no fault.
     pub(crate) history: History,
@@ -98,10 +101,11 @@ impl World {
 
     async fn on(dir: tempfile::TempDir, now: Timestamp, settings: Settings) -> Self {
         let (stores, clock) = (Stores::open(dir.path()).await.unwrap(), Clock::manual(now));
-        let history = process(&stores, Faults::default(), retention_of(&settings), &clock);
+        let meter = Meter::default();
+        let history = process(&stores, Faults::default(), &meter, retention_of(&settings), &clock);
         let (memory, queue) = (Memory::beside(&history), Turns::default());
         let chat = ChatKey::telegram(42, None);
-        Self { stores, clock, chat, history, memory, queue, model: None, settings, dir }
+        Self { stores, clock, meter, chat, history, memory, queue, model: None, settings, dir }
     }
 
     /// Opens the stores again, as a process that starts does.
@@ -139,12 +143,12 @@ impl World {
 
     /// Returns the history of another process, whose requests meet `faults`.
     pub(crate) fn history_with(&self, faults: Faults) -> History {
-        process(&self.stores, faults, self.retention(), &self.clock)
+        process(&self.stores, faults, &self.meter, self.retention(), &self.clock)
     }
 
     /// Returns the history of another process, which has a clock of its own.
     pub(crate) fn history_at(&self, clock: &Clock) -> History {
-        process(&self.stores, Faults::default(), self.retention(), clock)
+        process(&self.stores, Faults::default(), &self.meter, self.retention(), clock)
     }
 
     /// Returns the history of another process, whose records never expire.
@@ -154,7 +158,7 @@ impl World {
 
     /// Returns the history of another process, whose records expire as `retention` says.
     pub(crate) fn history_for(&self, retention: Retention) -> History {
-        process(&self.stores, Faults::default(), retention, &self.clock)
+        process(&self.stores, Faults::default(), &self.meter, retention, &self.clock)
     }
 
     /// Returns the history of another process, and the count of its requests.
@@ -447,8 +451,8 @@ fn hash(value: &impl Hash) -> u64 {
 }
 
 /// Returns the history of a process of its own, which repeats no request.
-fn process(stores: &Stores, faults: Faults, retention: Retention, clock: &Clock) -> History {
-    let aws = faults.before(&stores.aws);
+fn process(stores: &Stores, faults: Faults, meter: &Meter, retention: Retention, clock: &Clock) -> History {
+    let aws = faults.before(&stores.aws, meter);
     let (dynamodb, bucket) = (dynamodb_client(&aws), Bucket::new(&aws, BUCKET));
     History::new(dynamodb, TABLE.into(), bucket, clock.clone(), retention)
 }

@@ -111,7 +111,7 @@ pub use search::{Found, Hit, Search};
 pub use segment::reread_segment;
 pub use segment::{FormatError, SegmentId, SegmentIdError};
 pub use shelf::{Segment, SegmentError, SegmentInfo};
-pub use table::{Consumed, Meter, TableError};
+pub use table::TableError;
 pub use view::ContextRead;
 
 use cache::Cache;
@@ -283,11 +283,6 @@ impl History {
 
     pub fn retention(&self) -> &Retention {
         &self.retention
-    }
-
-    /// Returns the sum of the capacity that the table's operations consume.
-    pub fn meter(&self) -> &Meter {
-        self.table.meter()
     }
 
     /// Returns the table, for the other items in it.

@@ -139,7 +139,7 @@ pub enum MemoryError {
 }
 
 impl Memory {
-    /// Opens the entries in the table of `history`, counted by its meter.
+    /// Opens the entries in the table of `history`.
     pub fn beside(history: &History) -> Self {
         Self { table: history.table().clone(), clock: history.clock().clone() }
     }

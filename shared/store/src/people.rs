@@ -152,7 +152,7 @@ pub struct Begun {
 }
 
 impl People {
-    /// Opens the links in the table of `history`, counted by its meter.
+    /// Opens the links in the table of `history`.
     pub fn beside(history: &History) -> Self {
         Self { table: history.table().clone(), clock: history.clock().clone() }
     }

@@ -1,4 +1,4 @@
-//! The DynamoDB table: the few operations that a history needs, each counted by a [`Meter`].
+//! The DynamoDB table: the few operations that a history needs.
 //!
 //! The sample items are in the modules that own them: `history.rs` lists these. The SDK's futures are boxed: they nest so
 //! deeply that the compiler gives up on the callers' otherwise.
@@ -7,9 +7,7 @@
 //!
 //! - `table/update.rs`: the builder of update expressions
 //! - `table/together.rs`: transactions: puts that depend on another item, are counted, or are of many items
-//! - `table/meter.rs`: consumed capacity
 
-mod meter;
 mod together;
 mod update;
 
@@ -28,12 +26,11 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::error::ConditionalCheckFailedException;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, ConsumedCapacity, DeleteRequest, KeysAndAttributes, ReturnConsumedCapacity, ReturnValue,
-    ReturnValuesOnConditionCheckFailure, WriteRequest,
+    AttributeValue, DeleteRequest, KeysAndAttributes, ReturnValue, ReturnValuesOnConditionCheckFailure,
+    WriteRequest,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 
-pub use meter::{Consumed, Meter};
 pub(crate) use together::{Anchor, Anchored, MAX_TRANSACTION};
 pub(crate) use update::{Item, Update, item_at, json, number, string};
 
@@ -78,7 +75,6 @@ impl Written {
 pub(crate) struct Table {
     client: Client,
     name: String,
-    meter: Meter,
 }
 
 /// Counts the attempts of one request. The SDK repeats a request whose answer was lost, and the repeat of a conditional
@@ -135,11 +131,7 @@ pub(crate) type QueryPage = (Vec<Item>, Option<Item>);
 
 impl Table {
     pub(crate) fn new(client: Client, name: String) -> Self {
-        Self { client, name, meter: Meter::default() }
-    }
-
-    pub(crate) fn meter(&self) -> &Meter {
-        &self.meter
+        Self { client, name }
     }
 
     /// Puts `item` unless its key is taken. An item that this very request stored, in an attempt whose answer was lost,
@@ -153,12 +145,10 @@ impl Table {
             .set_item(Some(item.clone()))
             .condition_expression("attribute_not_exists(pk)")
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .customize()
             .interceptor(attempts.clone());
         let sent = Box::pin(request.send()).await;
-        let written = self.written("put an item", sent.map(|output| (output.consumed_capacity, None)))?;
-        match written {
+        match written("put an item", sent.map(|_| None))? {
             Written::Refused(existing) if attempts.is_repeated() && existing == item => {
                 Ok(Written::Done(Item::new()))
             }
@@ -178,10 +168,9 @@ impl Table {
             .table_name(&self.name)
             .set_item(Some(item))
             .condition_expression(format!("{name} = :value"))
-            .expression_attribute_values(":value", value)
-            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            .expression_attribute_values(":value", value);
         let sent = Box::pin(request.send()).await;
-        self.written("put an item", sent.map(|output| (output.consumed_capacity, None)))
+        written("put an item", sent.map(|_| None))
     }
 
     /// Updates one item, or makes it if it does not exist; returns the whole item.
@@ -196,10 +185,9 @@ impl Table {
             .set_condition_expression(update.condition())
             .set_expression_attribute_values(update.into_values())
             .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let sent = Box::pin(request.send()).await;
-        self.written("update an item", sent.map(|output| (output.consumed_capacity, output.attributes)))
+        written("update an item", sent.map(|output| output.attributes))
     }
 
     /// Deletes one item, if it has this `fence`; returns whether it is gone.
@@ -217,33 +205,11 @@ impl Table {
             .key("sk", string(sk))
             .set_condition_expression(fence.map(|_| "fence = :fence".to_owned()))
             .set_expression_attribute_values(fence.map(|fence| [(":fence".to_owned(), number(fence))].into()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let sent = Box::pin(request.send()).await;
-        let written = self.written("delete an item", sent.map(|output| (output.consumed_capacity, None)))?;
+        let written = written("delete an item", sent.map(|_| None))?;
         // An attempt of this very request whose answer was lost may have deleted it.
         Ok(matches!(&written, Written::Done(_)) || written.item().is_empty())
-    }
-
-    /// Counts a conditional write, and tells a failed condition from a failed request.
-    fn written<E: Conditional, R: std::fmt::Debug>(
-        &self,
-        operation: &'static str,
-        sent: Result<(Option<ConsumedCapacity>, Option<Item>), SdkError<E, R>>,
-    ) -> Result<Written, TableError> {
-        match sent {
-            Ok((units, item)) => {
-                self.meter.wrote(units.as_ref());
-                Ok(Written::Done(item.unwrap_or_default()))
-            }
-            Err(error) => match error.as_service_error().and_then(Conditional::refusal) {
-                Some(refusal) => {
-                    self.meter.refused();
-                    Ok(Written::Refused(refusal.item.clone().unwrap_or_default()))
-                }
-                None => Err(failed(operation, &error)),
-            },
-        }
     }
 
     pub(crate) async fn get(&self, pk: &str, sk: &str) -> Result<Option<Item>, TableError> {
@@ -253,10 +219,8 @@ impl Table {
             .table_name(&self.name)
             .key("pk", string(pk))
             .key("sk", string(sk))
-            .consistent_read(true)
-            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            .consistent_read(true);
         let output = Box::pin(request.send()).await.map_err(|error| failed("get an item", &error))?;
-        self.meter.read(output.consumed_capacity());
         Ok(output.item)
     }
 
@@ -278,13 +242,8 @@ impl Table {
         let mut wanted = Some(wanted.map_err(|error| failed(OPERATION, &error))?);
         let mut items = Vec::new();
         while let Some(keys) = wanted {
-            let request = self
-                .client
-                .batch_get_item()
-                .request_items(&self.name, keys)
-                .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            let request = self.client.batch_get_item().request_items(&self.name, keys);
             let output = Box::pin(request.send()).await.map_err(|error| failed(OPERATION, &error))?;
-            self.meter.read(output.consumed_capacity().first());
             items.extend(output.responses.and_then(|mut found| found.remove(&self.name)).unwrap_or_default());
             wanted = output.unprocessed_keys.and_then(|mut left| left.remove(&self.name));
         }
@@ -385,9 +344,8 @@ impl Table {
         operation: &'static str,
         request: QueryFluentBuilder,
     ) -> Result<QueryPage, TableError> {
-        let request = request.table_name(&self.name).return_consumed_capacity(ReturnConsumedCapacity::Total);
-        let output = Box::pin(request.send()).await.map_err(|error| failed(operation, &error))?;
-        self.meter.read(output.consumed_capacity());
+        let sent = Box::pin(request.table_name(&self.name).send()).await;
+        let output = sent.map_err(|error| failed(operation, &error))?;
         Ok((output.items.unwrap_or_default(), output.last_evaluated_key))
     }
 
@@ -409,14 +367,9 @@ impl Table {
             requests.push(WriteRequest::builder().delete_request(delete).build());
         }
         while !requests.is_empty() {
-            let request = self
-                .client
-                .batch_write_item()
-                .request_items(&self.name, requests)
-                .return_consumed_capacity(ReturnConsumedCapacity::Total);
+            let request = self.client.batch_write_item().request_items(&self.name, requests);
             let sent = Box::pin(request.send()).await;
             let output = sent.map_err(|error| failed(OPERATION, &error))?;
-            self.meter.wrote(output.consumed_capacity().first());
             requests = output
                 .unprocessed_items
                 .and_then(|mut unprocessed| unprocessed.remove(&self.name))
@@ -443,6 +396,20 @@ macro_rules! conditional {
 }
 
 conditional!(PutItemError, UpdateItemError, DeleteItemError);
+
+/// Tells a failed condition from a failed request. `sent` has the item as it is now, for updates.
+fn written<E: Conditional, R: std::fmt::Debug>(
+    operation: &'static str,
+    sent: Result<Option<Item>, SdkError<E, R>>,
+) -> Result<Written, TableError> {
+    match sent {
+        Ok(item) => Ok(Written::Done(item.unwrap_or_default())),
+        Err(error) => match error.as_service_error().and_then(Conditional::refusal) {
+            Some(refusal) => Ok(Written::Refused(refusal.item.clone().unwrap_or_default())),
+            None => Err(failed(operation, &error)),
+        },
+    }
+}
 
 fn failed(operation: &'static str, error: &dyn Error) -> TableError {
     TableError { operation, reason: chain(error) }

@@ -5,8 +5,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::builders::PutBuilder;
 use aws_sdk_dynamodb::types::error::TransactionCanceledException;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Delete, Put, ReturnConsumedCapacity,
-    ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    AttributeValue, CancellationReason, Delete, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
 use super::{Item, Table, TableError, Update, Written, failed, string};
@@ -159,21 +158,11 @@ impl Table {
         &self,
         items: Vec<TransactWriteItem>,
     ) -> Result<Option<TransactionCanceledException>, TableError> {
-        let request = self
-            .client
-            .transact_write_items()
-            .set_transact_items(Some(items))
-            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        let request = self.client.transact_write_items().set_transact_items(Some(items));
         match Box::pin(request.send()).await {
-            Ok(output) => {
-                self.meter.wrote(output.consumed_capacity().first());
-                Ok(None)
-            }
+            Ok(_) => Ok(None),
             Err(SdkError::ServiceError(failure)) => match failure.into_err() {
-                TransactWriteItemsError::TransactionCanceledException(canceled) => {
-                    self.meter.refused();
-                    Ok(Some(canceled))
-                }
+                TransactWriteItemsError::TransactionCanceledException(canceled) => Ok(Some(canceled)),
                 error => Err(failed(OPERATION, &error)),
             },
             Err(other) => Err(failed(OPERATION, &other)),
