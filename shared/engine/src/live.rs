@@ -17,7 +17,7 @@ use annals_core::message::Part;
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
 use annals_model::{Delta, Usage};
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 pub use so_far::ReplySoFar;
 
@@ -25,15 +25,9 @@ pub use so_far::ReplySoFar;
 #[derive(Clone, Debug, Default)]
 pub struct Live(Option<Arc<Hub>>);
 
+/// The state of each chat with a run or a listener.
 #[derive(Debug, Default)]
-struct Hub(Mutex<HashMap<ChatKey, Arc<Topic>>>);
-
-/// A chat with a run or a listener.
-#[derive(Debug, Default)]
-struct Topic {
-    state: Mutex<State>,
-    changed: Notify,
-}
+struct Hub(Mutex<HashMap<ChatKey, watch::Sender<State>>>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -85,14 +79,10 @@ impl Live {
     pub fn begin(&self, chat: &ChatKey, begun: ReplyStart) -> Feed {
         let Some(hub) = &self.0 else { return Feed::default() };
         let handle = TopicHandle::open(hub, chat);
-        let turn = handle.topic.change(|state| {
-            *state = State {
-                turns: state.turns + 1,
-                turn: Some(Arc::new(begun)),
-                events: Vec::new(),
-                is_open: true,
-            };
-            state.turns
+        let mut turn = 0;
+        handle.topic.send_modify(|state| {
+            turn = state.turns + 1;
+            *state = State { turns: turn, turn: Some(Arc::new(begun)), events: Vec::new(), is_open: true };
         });
         Feed { publisher: Some(Arc::new(Publisher { handle, turn: turn.into() })), ..Feed::default() }
     }
@@ -101,13 +91,13 @@ impl Live {
     /// are no live events here.
     pub fn listen(&self, chat: &ChatKey) -> Option<Listener> {
         let handle = TopicHandle::open(self.0.as_ref()?, chat);
-        let (turn, is_open) = {
-            let state = handle.topic.state();
-            (state.turns, state.is_open)
+        let state = handle.topic.subscribe();
+        let turn = {
+            let state = state.borrow();
+            // The listener has yet to get the current turn.
+            state.turns - u64::from(state.is_open)
         };
-        // The listener has yet to get the current turn.
-        let turn = if is_open { turn - 1 } else { turn };
-        Some(Listener { handle, turn, received: 0, is_over: true })
+        Some(Listener { _handle: handle, state, turn, received: 0, is_over: true })
     }
 }
 
@@ -128,11 +118,13 @@ struct Publisher {
 impl Publisher {
     /// Changes the state, unless the run was overtaken: then nothing of it is told.
     fn change(&self, change: impl FnOnce(&mut State)) {
-        self.handle.topic.change(|state| {
-            if state.turns == self.turn.load(Ordering::Acquire) {
+        self.handle.topic.send_if_modified(|state| {
+            let is_current = state.turns == self.turn.load(Ordering::Acquire);
+            if is_current {
                 change(state);
                 self.turn.store(state.turns, Ordering::Release);
             }
+            is_current
         });
     }
 }
@@ -218,7 +210,8 @@ impl Drop for Publisher {
 /// Receives the events of one chat.
 #[derive(Debug)]
 pub struct Listener {
-    handle: TopicHandle,
+    _handle: TopicHandle,
+    state: watch::Receiver<State>,
     /// Number of the current turn, or of the last one.
     turn: u64,
     /// Number of its events that have been received.
@@ -238,12 +231,8 @@ impl Listener {
     /// Waits for the next event and returns it. Cancel-safe.
     pub async fn next(&mut self) -> LiveEvent {
         loop {
-            let changed = self.handle.topic.changed.notified();
-            tokio::pin!(changed);
-            // Registered before the check, so that no event between the two is missed.
-            changed.as_mut().enable();
             let event = {
-                let state = self.handle.topic.state();
+                let state = self.state.borrow_and_update();
                 match (&state.turn, state.events.get(self.received)) {
                     _ if state.turns != self.turn && !self.is_over => {
                         self.is_over = true;
@@ -264,16 +253,12 @@ impl Listener {
                     _ => None,
                 }
             };
-            match event {
-                Some(event) => return event,
-                None => changed.await,
+            if let Some(event) = event {
+                return event;
             }
+            // Does not fail, since the handle has a sender.
+            let _ = self.state.changed().await;
         }
-    }
-
-    /// Returns true if a turn is running, or has ended and is not yet received to its end.
-    pub fn is_under_way(&self) -> bool {
-        self.handle.topic.state().is_open || !self.is_over
     }
 }
 
@@ -282,12 +267,12 @@ impl Listener {
 struct TopicHandle {
     hub: Arc<Hub>,
     chat: ChatKey,
-    topic: Arc<Topic>,
+    topic: watch::Sender<State>,
 }
 
 impl TopicHandle {
     fn open(hub: &Arc<Hub>, chat: &ChatKey) -> Self {
-        let topic = Arc::clone(hub.topics().entry(chat.clone()).or_default());
+        let topic = hub.topics().entry(chat.clone()).or_default().clone();
         Self { hub: Arc::clone(hub), chat: chat.clone(), topic }
     }
 }
@@ -295,28 +280,17 @@ impl TopicHandle {
 impl Drop for TopicHandle {
     fn drop(&mut self) {
         let mut topics = self.hub.topics();
-        // The map's reference and this one: the topic has no other handle.
-        if Arc::strong_count(&self.topic) <= 2 {
+        // Dropped under the lock: if two handles are dropped at once, the second finds only the map's sender.
+        drop(std::mem::take(&mut self.topic));
+        if topics.get(&self.chat).is_some_and(|topic| topic.sender_count() == 1) {
             topics.remove(&self.chat);
         }
     }
 }
 
 impl Hub {
-    fn topics(&self) -> MutexGuard<'_, HashMap<ChatKey, Arc<Topic>>> {
+    fn topics(&self) -> MutexGuard<'_, HashMap<ChatKey, watch::Sender<State>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Topic {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let changed = change(&mut self.state());
-        self.changed.notify_waiters();
-        changed
     }
 }
 
@@ -351,17 +325,14 @@ mod tests {
     fn a_late_listener_gets_a_turn_from_its_beginning() {
         let live = Live::on();
         let mut early = live.listen(&chat()).unwrap();
-        assert!(!early.is_under_way());
         let feed = live.begin(&chat(), turn(7));
         feed.publish_delta(Delta::Text("one "));
         assert_eq!(heard(&mut early), "7/reply: one ");
         let mut late = live.listen(&chat()).unwrap();
-        assert!(late.is_under_way());
         feed.publish_delta(Delta::Text("two"));
         drop(feed);
         assert_eq!(heard(&mut early), "two.");
         assert_eq!(heard(&mut late), "7/reply: one two.");
-        assert!(!late.is_under_way());
         // A listener gets nothing of a turn that has ended.
         assert_eq!(heard(&mut live.listen(&chat()).unwrap()), "");
     }
