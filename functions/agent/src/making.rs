@@ -18,7 +18,7 @@ pub fn is_stopped_unanswered(message: &UiMessage) -> bool {
             && message.plain_text() == Language::En.texts().stopped_unanswered())
 }
 
-/// The reply that a run is making, for the case that the run is stopped.
+/// The reply that a run is making, for its drafts, and for the case that the run is stopped.
 #[derive(Debug, Default)]
 pub(crate) struct Making(Mutex<Option<Unstored>>);
 
@@ -27,6 +27,12 @@ impl Making {
     pub(crate) fn begin(&self, turn: &OpenTurn, feed: &Feed) {
         let unstored = Unstored { turn: turn.clone(), feed: feed.clone() };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(unstored);
+    }
+
+    /// Returns the text of the reply so far; an empty one before it has begun.
+    pub(crate) fn text(&self) -> String {
+        let unstored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        unstored.as_ref().map(|unstored| unstored.feed.so_far().text()).unwrap_or_default()
     }
 
     /// Takes the reply as far as the run has made it. Returns `None` if it has no content.

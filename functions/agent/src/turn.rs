@@ -92,7 +92,7 @@ async fn run_turns(
             Err(error) => return Err(release_after(error.into(), agent, &lease, &recorder).await),
         };
         let typing = Typing::default();
-        let mut shown = Box::pin(typing::show(agent, typing.watch()));
+        let mut shown = Box::pin(typing::show(agent, typing.watch(), &making));
         let run = Run {
             lease: &lease,
             named,
@@ -185,7 +185,6 @@ async fn run_claimed(agent: &Agent, run: &Run<'_>) -> Result<MayLeaveMore, TurnE
     };
     announce(agent, typing, &turn.lease, &turn.turn, &turn.records);
     let feed = agent.live.begin(&lease.chat, turn.begun());
-    typing.show_drafts_of(feed.shared());
     run.making.begin(&turn.turn, &feed);
     agent.recorder.begin_turn(turn.asked_since());
     let mut shown_parts = 0;

@@ -4,18 +4,18 @@
 //! A run waits for none of them, except for the removal of a reaction, which would stay otherwise. A run that dies leaves
 //! its reaction.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use annals_channel::delivery::Drafted;
 use annals_channel::platform::Platform;
 use annals_core::record::Record;
 use annals_core::sort_key::Timestamp;
-use annals_engine::live::ReplySoFar;
 use annals_io::clock::Clock;
 use tokio::sync::watch;
 
 use crate::agent::Agent;
+use crate::making::Making;
 
 /// Interval at which the typing indicator is shown again: Telegram's lasts five seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
@@ -32,11 +32,7 @@ const REACTION_PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub(crate) struct Typing {
     state: watch::Sender<State>,
-    reply: Reply,
 }
-
-/// The reply that the run makes, once it has begun. Not in [`State`], since each change of that interrupts the drafts.
-type Reply = OnceLock<Arc<Mutex<ReplySoFar>>>;
 
 #[derive(Clone, Debug, Default)]
 struct State {
@@ -61,11 +57,6 @@ impl Typing {
         });
     }
 
-    /// Sets the reply that the run makes, which is shown as drafts. Only the first call counts.
-    pub(crate) fn show_drafts_of(&self, reply: Arc<Mutex<ReplySoFar>>) {
-        let _ = self.reply.set(reply);
-    }
-
     /// Says that a piece of the reply is about to be sent, so that no sign is needed for as long as that usually takes.
     pub(crate) fn sending(&self) {
         self.state.send_modify(|state| state.sends += 1);
@@ -77,19 +68,18 @@ impl Typing {
     }
 
     /// Returns the other side, for [`show`].
-    pub(crate) fn watch(&self) -> Watch<'_> {
-        Watch { state: self.state.subscribe(), reply: &self.reply }
+    pub(crate) fn watch(&self) -> Watch {
+        Watch { state: self.state.subscribe() }
     }
 }
 
 /// The receiving side of [`Typing`].
 #[derive(Clone, Debug)]
-pub(crate) struct Watch<'a> {
+pub(crate) struct Watch {
     state: watch::Receiver<State>,
-    reply: &'a Reply,
 }
 
-impl Watch<'_> {
+impl Watch {
     /// Waits for the next state. Returns `None` once the run is over.
     async fn next(&mut self) -> Option<State> {
         self.state.changed().await.ok()?;
@@ -102,8 +92,8 @@ impl Watch<'_> {
     }
 }
 
-/// Shows that a run is working, by typing, drafts or a reaction; returns after its end.
-pub(crate) async fn show(agent: &Agent, mut watch: Watch<'_>) {
+/// Shows that a run is working, by typing, drafts of the reply that it is `making`, or a reaction; returns after its end.
+pub(crate) async fn show(agent: &Agent, mut watch: Watch, making: &Making) {
     let (to, is_new) = loop {
         match watch.next().await {
             Some(State { to: Some(to), is_new, .. }) => break (to, is_new),
@@ -113,7 +103,7 @@ pub(crate) async fn show(agent: &Agent, mut watch: Watch<'_>) {
         }
     };
     let Some(platform) = agent.deliverer.platform(&to) else { return watch.end().await };
-    let drafted = (agent.stream_replies && is_new).then_some(watch.reply);
+    let drafted = (agent.stream_replies && is_new).then_some(making);
     tokio::join!(
         show_typing(platform, &agent.clock, &to, drafted, watch.clone()),
         show_reaction(platform, &agent.clock, &to, watch),
@@ -124,8 +114,8 @@ async fn show_typing(
     platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
-    mut drafted: Option<&Reply>,
-    mut watch: Watch<'_>,
+    mut drafted: Option<&Making>,
+    mut watch: Watch,
 ) {
     let mut rest = Duration::ZERO;
     loop {
@@ -148,14 +138,14 @@ async fn signal(
     platform: &dyn Platform,
     clock: &Clock,
     to: &Record,
-    mut drafted: Option<&Reply>,
+    mut drafted: Option<&Making>,
     rest: Duration,
 ) {
     clock.sleep(rest).await;
     let (mut typed, mut shown): (Option<Timestamp>, Option<(String, Timestamp)>) = (None, None);
     let is_past = |at: Timestamp, interval| clock.now().since(at) >= interval;
     loop {
-        let text = drafted.map(text_of).unwrap_or_default();
+        let text = drafted.map(Making::text).unwrap_or_default();
         if !text.is_empty() {
             if shown.as_ref().is_none_or(|(last, at)| *last != text || is_past(*at, DRAFT_KEPT)) {
                 match platform.show_draft(to, &text).await {
@@ -175,13 +165,7 @@ async fn signal(
     }
 }
 
-/// Returns the text of the reply so far; an empty one before it has begun.
-fn text_of(reply: &Reply) -> String {
-    let text = |so_far: &Arc<Mutex<ReplySoFar>>| so_far.lock().unwrap_or_else(PoisonError::into_inner).text();
-    reply.get().map(text).unwrap_or_default()
-}
-
-async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch<'_>) {
+async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut watch: Watch) {
     tokio::select! {
         biased;
         () = watch.end() => return,

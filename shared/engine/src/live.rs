@@ -3,8 +3,8 @@
 //! Events are not stored, and no run depends on a listener. Each chat keeps all events of its current turn, so that a
 //! late listener gets the turn from its beginning. The events may break off; only [`ReplyEvent::Stored`] is in the history.
 //!
-//! A feed keeps the reply so far also if there are no listeners, for a run that is stopped ([`Feed::so_far`]) and for the drafts
-//! that a platform shows ([`Feed::shared`]).
+//! A feed keeps the reply so far also if there are no listeners, for a run that is stopped and for the drafts that a platform
+//! shows: [`Feed::so_far`].
 
 mod so_far;
 
@@ -132,11 +132,6 @@ impl Publisher {
 impl Feed {
     pub fn so_far(&self) -> ReplySoFar {
         self.state().clone()
-    }
-
-    /// Returns the reply as it is made. Unlike a clone of the feed, it does not keep the turn open for listeners.
-    pub fn shared(&self) -> Arc<Mutex<ReplySoFar>> {
-        Arc::clone(&self.so_far)
     }
 
     fn tell(&self, event: ReplyEvent) {
