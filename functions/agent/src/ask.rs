@@ -98,6 +98,7 @@ pub(crate) async fn ask(
                         window.offered.renew(session, &agent.history, head, request_tokens).await;
                     }
                     if matches!(scope, Scope::New { .. }) && extend(agent, turn, &mut rounds, feed).await? {
+                        run.making.begin(&turn.turn, feed);
                         prepared = None;
                     }
                 }

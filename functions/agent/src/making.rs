@@ -23,7 +23,8 @@ pub fn is_stopped_unanswered(message: &UiMessage) -> bool {
 pub(crate) struct Making(Mutex<Option<Unstored>>);
 
 impl Making {
-    /// Notes that the run makes the reply of `turn`, which `feed` tells of.
+    /// Notes that the run makes the reply of `turn`, which `feed` tells of. Called again if the messages of the turn
+    /// change.
     pub(crate) fn begin(&self, turn: &OpenTurn, feed: &Feed) {
         let unstored = Unstored { turn: turn.clone(), feed: feed.clone() };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(unstored);
@@ -58,10 +59,9 @@ impl Unstored {
         if continues(turn) != continues(&self.turn) {
             return None;
         }
-        let so_far = self.feed.so_far();
-        let own = if so_far.added().is_empty() { &self.turn.covers[..] } else { so_far.added() };
+        let own = &self.turn.covers;
         if head.turn.is_some() || turn.resumes.is_some() {
-            return (turn.covers == own).then(|| turn.clone());
+            return (turn.covers == *own).then(|| turn.clone());
         }
         let covers = turn.covers.iter().filter(|base| own.contains(base));
         let covers: Vec<_> = covers.cloned().collect();

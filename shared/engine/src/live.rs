@@ -142,7 +142,6 @@ impl Feed {
 
     /// Tells that messages were added to the turn, so that its reply is `begun`: listeners get it from its beginning again.
     pub fn extend(&self, begun: ReplyStart) {
-        self.state().added.clone_from(&begun.covers);
         let so_far: Arc<[Part]> = self.state().steps.as_slice().into();
         if let Some(publisher) = self.publisher.as_deref() {
             publisher.change(|state| {
@@ -344,7 +343,6 @@ mod tests {
         feed.publish_delta(Delta::Text("there"));
         let told = heard(&mut listener);
         assert!(told.starts_with(".8/reply: Parts(") && told.ends_with("there"), "{told}");
-        assert_eq!(feed.so_far().added(), turn(8).covers);
         let late = heard(&mut live.listen(&chat()).unwrap());
         assert!(late.starts_with("8/reply: Parts("), "{late}");
         drop(feed);

@@ -2,7 +2,6 @@
 
 use annals_core::approval;
 use annals_core::message::{Part, PartView, Role, UiMessage};
-use annals_core::sort_key::SortKey;
 use annals_model::{Delta, Usage};
 
 /// A reply as far as it has been made: the parts of its finished steps, and the answer that is under way.
@@ -13,8 +12,6 @@ pub struct ReplySoFar {
     text: String,
     pub(super) usage: Option<Usage>,
     pub(super) model: Option<String>,
-    /// Bases of all messages that its turn covers, if some were added since it began.
-    pub(super) added: Vec<SortKey>,
 }
 
 impl ReplySoFar {
@@ -32,11 +29,6 @@ impl ReplySoFar {
     pub(super) fn set_steps(&mut self, parts: &[Part]) {
         self.steps = parts.to_vec();
         self.begin_answer();
-    }
-
-    /// Returns the bases of all messages that its turn covers, if some were added since it began; else none.
-    pub fn added(&self) -> &[SortKey] {
-        &self.added
     }
 
     fn begin_answer(&mut self) {
