@@ -3,7 +3,7 @@
 use annals_core::compaction::cut::Why;
 use annals_core::context::{Context, Policy};
 use annals_core::media;
-use annals_core::message::UiMessage;
+use annals_core::message::{Part, UiMessage};
 use annals_core::record::Record;
 use annals_core::sort_key::SortKey;
 use annals_core::texts::Texts;
@@ -172,17 +172,18 @@ pub(crate) async fn ask(
             Decision::GiveUp => {
                 tracing::error!(%error, "failed to ask the model, and gave up; the user is told");
                 let is_filtered = failure == Some(&ModelError::Filtered);
-                return Ok(give_up(agent, turn, &mut rounds, model, is_filtered, cause));
+                return Ok(give_up(agent, turn, feed, model, is_filtered, cause));
             }
         }
     }
 }
 
-/// Ends the reply of a turn that `model` did not complete. The text says so, and if it `is_filtered`, why.
+/// Ends the reply of a turn that `model` did not complete: with the calls so far, as `feed` has them, and a text that says so,
+/// and if it `is_filtered`, why. The outcome of a call that was cut off is unknown.
 fn give_up(
     agent: &Agent,
     turn: &ClaimedTurn,
-    rounds: &mut Rounds,
+    feed: &Feed,
     model: &Model,
     is_filtered: bool,
     cause: String,
@@ -190,10 +191,13 @@ fn give_up(
     agent.metrics.add(Metric::TurnsGivenUp, 1);
     let texts = turn.texts(agent.language);
     let text = |text| if is_filtered { texts.filtered() } else { text };
-    if rounds.is_empty() {
+    // Also a fallback that had no time left to be asked.
+    feed.asked(model.name());
+    let mut message = feed.so_far().into_message();
+    if message.parts.is_empty() {
         return Asked::Nothing { text: text(texts.no_answer()), cause };
     }
-    let mut message = rounds.given_up(text(texts.unfinished()), model.name());
+    message.parts.extend([Part::step_start(), Part::text(text(texts.unfinished()))]);
     sign(agent, &mut message);
     message.metadata.set_cause(&cause);
     Asked::Reply(message)

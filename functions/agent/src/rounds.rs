@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use annals_core::approval::{self, UNKNOWN};
+use annals_core::approval;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, PartView, Role, ToolCall, UiMessage};
 use annals_core::sort_key::SortKey;
@@ -36,8 +36,6 @@ pub(crate) struct Rounds {
     steps: Vec<Step>,
     /// Number of `steps` that this run has made.
     made: usize,
-    /// The calls of the step that is under way.
-    under_way: Vec<ToolCall>,
     usage: Option<Usage>,
     /// The ids of all calls of the reply: an id that joins a call to its result is unique in a message.
     ids: HashSet<String>,
@@ -54,7 +52,6 @@ impl Rounds {
             parts: Vec::new(),
             steps: Vec::new(),
             made: 0,
-            under_way: Vec::new(),
             usage: None,
             ids: HashSet::new(),
             added: HashMap::new(),
@@ -85,11 +82,6 @@ impl Rounds {
     /// Returns the number of steps after which the message at `base` came.
     pub(crate) fn steps_before(&self, base: &SortKey) -> usize {
         self.added.get(base).copied().unwrap_or_default()
-    }
-
-    /// Returns true if the reply has no content at all.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.under_way.is_empty()
     }
 
     /// Returns the steps of the reply so far.
@@ -148,15 +140,6 @@ impl Rounds {
         }
     }
 
-    /// Returns the reply if the model of this name says no more: the calls so far, and `notice` at the end. The outcome of a call
-    /// that was cut off is unknown.
-    pub(crate) fn given_up(&mut self, notice: &str, model: Option<String>) -> UiMessage {
-        let cut_off = std::mem::take(&mut self.under_way);
-        self.parts.extend(cut_off.iter().map(|call| part(call, Err(UNKNOWN.into()), RESULT_TOKENS)));
-        self.parts.extend([Part::step_start(), Part::text(notice)]);
-        self.take_message(model)
-    }
-
     /// Returns the reply, made by the model of this name.
     pub(crate) fn take_message(&mut self, model: Option<String>) -> UiMessage {
         let is_start = |part: &Part| part.kind() == "step-start";
@@ -186,11 +169,11 @@ impl Rounds {
         self.usage = [self.usage, answer.usage].into_iter().flatten().reduce(Usage::plus);
     }
 
-    /// Returns the parts so far, and the calls that are under way.
-    fn with_calls(&self) -> Vec<Part> {
+    /// Returns the parts so far, and `calls`, which are under way.
+    fn with_calls(&self, calls: &[ToolCall]) -> Vec<Part> {
         let call =
             |call: &ToolCall| Part::tool(&call.name, &call.id, "input-available", &call.input, json!({}));
-        self.parts.iter().cloned().chain(self.under_way.iter().map(call)).collect()
+        self.parts.iter().cloned().chain(calls.iter().map(call)).collect()
     }
 
     /// Adds the calls of a step with their results.
@@ -198,7 +181,6 @@ impl Rounds {
         let done: Vec<Done> = parts.iter().filter_map(exchange::done).collect();
         self.steps.push(Step { text: answer.text, reasoning: answer.reasoning, done });
         self.made += 1;
-        self.under_way.clear();
         self.parts.extend(parts);
     }
 
@@ -231,10 +213,9 @@ pub(crate) async fn call_tools(
     let share = budget / u32::try_from(calls.len().min(CALLS)).unwrap_or(1).max(1);
     let limit = share.clamp(MIN_RESULT_TOKENS, RESULT_TOKENS);
     rounds.begin_step(&answer);
-    rounds.under_way.clone_from(&calls);
     feed.used(rounds.usage);
     let so_far = &*rounds;
-    let shown = Mutex::new(so_far.with_calls());
+    let shown = Mutex::new(so_far.with_calls(&calls));
     feed.parts(&shown.lock().unwrap_or_else(PoisonError::into_inner));
     let first = so_far.parts.len();
     let names = so_far.steps.iter().flat_map(|step| &step.done).map(|done| &done.call).chain(&calls);
