@@ -76,11 +76,9 @@ pub(crate) async fn answer_compact_command(
 ) -> Result<Record, TurnError> {
     let now = agent.clock.now();
     let asking = Asking::new(run.attempt, false, now, run.ask_until());
-    let compacted = tokio::select! {
-        text = compact_on_command(agent, turn) => text,
-        () = agent.clock.sleep(asking.until.since(now)) => Err(TIMED_OUT.into()),
-    };
-    let notice = match compacted {
+    let compacting = Box::pin(compact_on_command(agent, turn));
+    let compacted = agent.clock.within(asking.until.since(now), compacting).await;
+    let notice = match compacted.unwrap_or_else(|| Err(TIMED_OUT.into())) {
         Ok(text) => UiMessage::text("", Role::Assistant, text),
         Err(error) => {
             let cause = match &error {

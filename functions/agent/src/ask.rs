@@ -86,41 +86,38 @@ pub(crate) async fn ask(
     let mut window = Window::new(agent, offered);
     let mut prepared: Option<Prepared> = None;
     let (mut shortens, mut has_called) = (false, false);
-    let time_out = agent.clock.sleep(asking.until.since(agent.clock.now()));
-    tokio::pin!(time_out);
     loop {
-        let asked = tokio::select! {
-            // On the heap: it is a long way through.
-            asked = Box::pin(async {
-                if std::mem::take(&mut has_called) {
-                    if let Some(session) = &session {
-                        let (head, request_tokens) = (&turn.lease.head, window.request_tokens);
-                        window.offered.renew(session, &agent.history, head, request_tokens).await;
-                    }
-                    if matches!(scope, Scope::New { .. }) && extend(agent, turn, &mut rounds, feed).await? {
-                        run.making.begin(&turn.turn, feed);
-                        prepared = None;
-                    }
+        let left = asking.until.since(agent.clock.now());
+        // On the heap: it is a long way through.
+        let round = Box::pin(async {
+            if std::mem::take(&mut has_called) {
+                if let Some(session) = &session {
+                    let (head, request_tokens) = (&turn.lease.head, window.request_tokens);
+                    window.offered.renew(session, &agent.history, head, request_tokens).await;
                 }
-                // Calls are not made again, so their results are shortened first.
-                if std::mem::take(&mut shortens) && !rounds.shorten_results() {
-                    let tokens = prepared.take().map_or(u32::MAX, |prepared| prepared.seen.tokens);
-                    window.shorten(agent, turn, &scope, tokens).await?;
+                if matches!(scope, Scope::New { .. }) && extend(agent, turn, &mut rounds, feed).await? {
+                    run.making.begin(&turn.turn, feed);
+                    prepared = None;
                 }
-                let prepared = match &mut prepared {
-                    Some(prepared) => prepared,
-                    none => none.insert(window.prepare(agent, turn, &scope).await),
-                };
-                let seen = &prepared.seen;
-                asking.shows_earlier = (1..seen.messages.len()).contains(&seen.unanswered.len());
-                let toolbox = window.toolbox(agent, turn, seen, session.as_ref());
-                Ok(request(model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
-            }) => asked,
-            () = &mut time_out => {
-                feed.publish_delta(Delta::Void);
-                Err(TurnError::from(TIMED_OUT))
             }
-        };
+            // Calls are not made again, so their results are shortened first.
+            if std::mem::take(&mut shortens) && !rounds.shorten_results() {
+                let tokens = prepared.take().map_or(u32::MAX, |prepared| prepared.seen.tokens);
+                window.shorten(agent, turn, &scope, tokens).await?;
+            }
+            let prepared = match &mut prepared {
+                Some(prepared) => prepared,
+                none => none.insert(window.prepare(agent, turn, &scope).await),
+            };
+            let seen = &prepared.seen;
+            asking.shows_earlier = (1..seen.messages.len()).contains(&seen.unanswered.len());
+            let toolbox = window.toolbox(agent, turn, seen, session.as_ref());
+            Ok(request(model, prepared, &toolbox, &mut rounds, &mut asking, feed).await?)
+        });
+        let asked = agent.clock.within(left, round).await.unwrap_or_else(|| {
+            feed.publish_delta(Delta::Void);
+            Err(TurnError::from(TIMED_OUT))
+        });
         let asked = match asked {
             Err(TurnError::Model(ModelError::Empty))
                 if asking.may_end(agent.clock.now()) && rounds.ends_in_calls() =>
@@ -276,14 +273,12 @@ async fn request(
     let question = Question { must_answer: !may_call, ..question };
     let sink = |delta: Delta<'_>| feed.publish_delta(delta);
     feed.asked(model.name());
-    let answer = tokio::select! {
-        biased;
-        answer = model.answer(question, &sink) => answer?,
-        () = agent.clock.sleep(asking.deadline().since(now)) => {
-            feed.publish_delta(Delta::Void);
-            return Err(TIMED_OUT);
-        }
+    let answering = Box::pin(model.answer(question, &sink));
+    let Some(answer) = agent.clock.within(asking.deadline().since(now), answering).await else {
+        feed.publish_delta(Delta::Void);
+        return Err(TIMED_OUT);
     };
+    let answer = answer?;
     let Some(budget) =
         budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())
     else {

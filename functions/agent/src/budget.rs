@@ -39,12 +39,12 @@ pub(crate) async fn compact_if_due(
     summaries.made += 1;
     let now = agent.clock.now();
     let until = *summaries.until.get_or_insert(now.plus(SUMMARIES_TIME));
-    let is_done = tokio::select! {
-        is_done = compact_or_continue(agent, lease, records, why) => is_done?,
-        () = agent.clock.sleep(until.since(now)) => {
-            tracing::warn!("failed to compact a chat in time; the turn continues without what does not fit");
-            false
-        }
+    let compacting = Box::pin(compact_or_continue(agent, lease, records, why));
+    let is_done = if let Some(is_done) = agent.clock.within(until.since(now), compacting).await {
+        is_done?
+    } else {
+        tracing::warn!("failed to compact a chat in time; the turn continues without what does not fit");
+        false
     };
     summaries.is_over = !is_done;
     Ok(is_done)

@@ -207,14 +207,11 @@ async fn find(
     until: Timestamp,
 ) -> ((String, String), Result<Image, Why>) {
     let left = until.since(agent.clock.now());
-    let found = tokio::select! {
-        biased;
-        found = find_in_time(agent, file, origin) => found,
-        () = agent.clock.sleep(left) => {
-            tracing::warn!("failed to fetch an image in time; the next turn tries again");
-            Err(Why::Unavailable)
-        }
-    };
+    let found = agent.clock.within(left, Box::pin(find_in_time(agent, file, origin))).await;
+    let found = found.unwrap_or_else(|| {
+        tracing::warn!("failed to fetch an image in time; the next turn tries again");
+        Err(Why::Unavailable)
+    });
     (file.name(), found)
 }
 

@@ -36,10 +36,8 @@ async fn carry_out(agent: &Agent, run: &Run<'_>, join: &Join) -> Result<(), Turn
             "earlier attempts at the turn failed; the messages of another chat are quoted, not summarised"
         );
     }
-    tokio::select! {
-        joined = Box::pin(compaction.join(run.lease, join, !is_last)) => Ok(joined?),
-        () = agent.clock.sleep(JOIN_TIME) => Err(TIMED_OUT.into()),
-    }
+    let joining = Box::pin(compaction.join(run.lease, join, !is_last));
+    Ok(agent.clock.within(JOIN_TIME, joining).await.ok_or(TIMED_OUT)??)
 }
 
 /// Gives the window of the run's chat, which was left for a person's chat, copies of what was said there in it since.

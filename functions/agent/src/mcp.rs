@@ -170,11 +170,9 @@ impl Servers {
         connection: impl Future<Output = Result<Arc<ServerConnection>, &'static str>>,
     ) -> Option<Vec<External>> {
         let server = &self.all[at];
-        let asked = tokio::select! {
-            asked = async { self.read_list(at, server, &*connection.await?).await } => asked,
-            () = self.clock.sleep(LIST_TIMEOUT) => Err("no answer in time"),
-        };
-        match asked {
+        let reading = Box::pin(async { self.read_list(at, server, &*connection.await?).await });
+        let asked = self.clock.within(LIST_TIMEOUT, reading).await;
+        match asked.unwrap_or(Err("no answer in time")) {
             Ok(mut tools) => {
                 keep_approvals(history, &server.config.name, &mut tools).await;
                 Some(tools)

@@ -23,12 +23,10 @@ pub(crate) async fn capture_ended(agent: &Agent, lease: &Lease, records: &[Recor
         memory: agent.memory.clone(),
     };
     let mut timing = agent.recorder.begin(Step::Remember);
-    let looked = tokio::select! {
-        looked = remembering.capture_ended(lease, records, agent.clock.now()) => looked,
-        () = agent.clock.sleep(CAPTURES_TIME) => {
-            tracing::warn!("failed to capture an ended session in time; upkeep tries again");
-            return uncaptured(records);
-        }
+    let capturing = Box::pin(remembering.capture_ended(lease, records, agent.clock.now()));
+    let Some(looked) = agent.clock.within(CAPTURES_TIME, capturing).await else {
+        tracing::warn!("failed to capture an ended session in time; upkeep tries again");
+        return uncaptured(records);
     };
     match &looked {
         Ok(None) => timing.forget(),

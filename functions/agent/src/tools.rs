@@ -147,13 +147,14 @@ impl<'a> Toolbox<'a> {
         if left.is_zero() {
             return Err("not carried out: this turn has no time left for calls".into());
         }
-        let output = tokio::select! {
-            output = self.carry_out(call, nth, so_far) => output,
-            () = self.agent.clock.sleep(left) => {
-                tracing::warn!(tool = call.name, "gave up a call of a tool: the turn has no time left for it; the model is told");
-                Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
-            }
-        };
+        let carrying_out = Box::pin(self.carry_out(call, nth, so_far));
+        let output = self.agent.clock.within(left, carrying_out).await.unwrap_or_else(|| {
+            tracing::warn!(
+                tool = call.name,
+                "gave up a call of a tool: the turn has no time left for it; the model is told"
+            );
+            Err("the call was given up: it took longer than this turn has. Its outcome is not known.".into())
+        });
         if output.is_err() {
             timing.failed("failed");
         }

@@ -53,10 +53,8 @@ impl Agent {
     /// Does the same as [`Agent::run`] in an environment that outlives an invocation, or is frozen between two: no run outlives
     /// its lease.
     pub async fn run_within_lease(&self, chat: &ChatKey, named: &[SortKey]) -> Result<(), Undone> {
-        tokio::select! {
-            done = self.run(chat, named) => done,
-            () = self.clock.sleep(self.lease) => Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST }),
-        }
+        let done = self.clock.within(self.lease, Box::pin(self.run(chat, named))).await;
+        done.unwrap_or(Err(Undone { error: TurnError::OutOfTime, attempt: Attempt::FIRST }))
     }
 }
 
@@ -244,10 +242,9 @@ async fn asked_title(agent: &Agent, newest: &Record, lease: &Lease, title: Optio
         return title;
     }
     let Some(platform) = agent.deliverer.platform(newest) else { return title };
-    let told = tokio::select! {
-        biased;
-        told = platform.chat_title(newest) => told.map(|told| told.map_err(|error| error.to_string())),
-        () = agent.clock.sleep(ASK_TITLE_WITHIN) => Some(Err("it took too long".to_owned())),
+    let told = match agent.clock.within(ASK_TITLE_WITHIN, platform.chat_title(newest)).await {
+        Some(told) => told.map(|told| told.map_err(|error| error.to_string())),
+        None => Some(Err("it took too long".to_owned())),
     };
     let Some(told) = told else { return title };
     let name = told.unwrap_or_else(|error| {

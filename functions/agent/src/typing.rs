@@ -179,16 +179,8 @@ async fn show_reaction(platform: &dyn Platform, clock: &Clock, to: &Record, mut 
             watch.end().await;
             put
         }
-        () = watch.end() => in_time(clock, put).await.flatten(),
+        () = watch.end() => clock.within(REACTION_PATIENCE, put).await.flatten(),
     };
     let Some(reaction) = put else { return };
-    in_time(clock, platform.remove_reaction(to, &reaction)).await;
-}
-
-async fn in_time<T>(clock: &Clock, work: impl Future<Output = T>) -> Option<T> {
-    tokio::select! {
-        biased;
-        done = work => Some(done),
-        () = clock.sleep(REACTION_PATIENCE) => None,
-    }
+    clock.within(REACTION_PATIENCE, platform.remove_reaction(to, &reaction)).await;
 }

@@ -72,6 +72,15 @@ impl Clock {
         }
     }
 
+    /// Does `work` within `limit`. Returns `None` if it takes longer. Work that is done by then counts, even at the last moment.
+    pub async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = self.sleep(limit) => None,
+        }
+    }
+
     /// Advances a manual clock and wakes its sleepers. Does nothing on the system's clock.
     pub fn advance(&self, duration: Duration) {
         if let Source::Manual(manual) = &self.0 {
@@ -119,5 +128,15 @@ mod tests {
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_hours(1));
         assert_eq!(sleeper.await.unwrap().as_millis(), 1_000 + 48 * 3_600_000);
+    }
+
+    #[tokio::test]
+    async fn work_counts_if_it_is_done_at_the_last_moment() {
+        let (clock, limit) = (Clock::manual(Timestamp::MIN), Duration::from_secs(5));
+        for (takes, wanted) in [(limit, Some(())), (limit * 2, None)] {
+            let work = clock.within(limit, clock.sleep(takes));
+            let (done, ()) = tokio::join!(biased; work, async { clock.advance(limit) });
+            assert_eq!(done, wanted, "{takes:?}");
+        }
     }
 }

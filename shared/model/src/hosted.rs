@@ -155,8 +155,8 @@ impl Hosted {
         let mut request = Request { metrics: Some(&self.metrics), started: Instant::now(), timing };
         let mut partial = PartialAnswer::new(sink, self.name());
         let stream = self.stream(conversation, &mut partial, &mut request.timing);
-        let asked = self.within(TOTAL, "timed out", stream).await;
-        match asked {
+        let asked = self.clock.within(TOTAL, stream).await;
+        match asked.unwrap_or(Err(ModelError::Incomplete("timed out"))) {
             // If the answer is complete, only its usage is lost.
             Err(error)
                 if partial.finish.is_none()
@@ -186,13 +186,15 @@ impl Hosted {
         timing: &mut Timing,
     ) -> Result<(), ModelError> {
         let began = self.clock.now();
-        let mut response = self.within(FIRST, "no answer in time", self.send(conversation)).await?;
+        let response = self.clock.within(FIRST, self.send(conversation)).await;
+        let mut response = response.ok_or(ModelError::Incomplete("no answer in time"))??;
         let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let mut frames = Frames::new(media_type.unwrap_or_default());
         let mut limit = FIRST.saturating_sub(self.clock.now().since(began));
         loop {
-            let chunk = async { response.chunk().await.map_err(|error| failure::of_transport(&error)) };
-            let Some(chunk) = self.within(limit, "the answer stopped", chunk).await? else { break };
+            let chunk = self.clock.within(limit, response.chunk()).await;
+            let chunk = chunk.ok_or(ModelError::Incomplete("the answer stopped"))?;
+            let Some(chunk) = chunk.map_err(|error| failure::of_transport(&error))? else { break };
             for frame in frames.push(&chunk)? {
                 self.read(&frame, false, partial)?;
             }
@@ -287,20 +289,6 @@ impl Hosted {
         }
         self.model.provider.read_whole(&frame.data, partial);
         if partial.finish.is_none() && partial.is_nothing() { Err(ModelError::Unreadable) } else { Ok(()) }
-    }
-
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        problem: &'static str,
-        work: impl Future<Output = Result<T, ModelError>>,
-    ) -> Result<T, ModelError> {
-        tokio::select! {
-            // An answer that is there counts, even at the last moment.
-            biased;
-            done = work => done,
-            () = self.clock.sleep(limit) => Err(ModelError::Incomplete(problem)),
-        }
     }
 }
 

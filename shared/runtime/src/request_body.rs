@@ -96,12 +96,7 @@ impl BodyError {
 impl BodyReader {
     /// Reads `body`, of at most `limit` bytes, with timeouts by `clock`.
     pub async fn read(&self, body: Body, limit: usize, clock: &Clock) -> Result<ReadBody, BodyError> {
-        tokio::select! {
-            // Data that has arrived is read first, even if it is late.
-            biased;
-            read = self.read_all(body, limit, clock) => read,
-            () = clock.sleep(READ_TIMEOUT) => Err(BodyError::TooSlow),
-        }
+        clock.within(READ_TIMEOUT, self.read_all(body, limit, clock)).await.unwrap_or(Err(BodyError::TooSlow))
     }
 
     async fn read_all(&self, body: Body, limit: usize, clock: &Clock) -> Result<ReadBody, BodyError> {
@@ -138,11 +133,8 @@ impl BodyReader {
             share.merge(all.try_acquire_many_owned(more).map_err(|_| BodyError::Overloaded)?);
             return Ok(());
         }
-        *share = Some(tokio::select! {
-            biased;
-            share = all.acquire_many_owned(more) => share.map_err(|_| BodyError::Overloaded)?,
-            () = clock.sleep(PATIENCE) => return Err(BodyError::Overloaded),
-        });
+        let first = clock.within(PATIENCE, all.acquire_many_owned(more)).await.and_then(Result::ok);
+        *share = Some(first.ok_or(BodyError::Overloaded)?);
         Ok(())
     }
 }

@@ -28,12 +28,11 @@ impl<'a> Session<'a> {
     /// Calls `tool` with `input`, within its server's time.
     pub(crate) async fn call(&self, tool: &External, input: &Value) -> Output {
         let config = &self.servers.all[tool.server].config;
-        let failure = tokio::select! {
-            done = self.carry_out(tool, input) => match done {
-                Ok(output) => return output,
-                Err(failure) => failure,
-            },
-            () = self.servers.clock.sleep(config.timeout) => Failure {
+        let carrying_out = Box::pin(self.carry_out(tool, input));
+        let failure = match self.servers.clock.within(config.timeout, carrying_out).await {
+            Some(Ok(output)) => return output,
+            Some(Err(failure)) => failure,
+            None => Failure {
                 kind: "timed out",
                 told: format!(
                     "there was no answer within {} seconds. Whether the call was carried out is not known.",
