@@ -155,14 +155,13 @@ impl Feed {
         }
     }
 
-    /// Sends a piece of an answer. Calls are sent with the parts of their step.
+    /// Sends a piece of an answer. Its calls are sent with the parts of their step.
     pub fn publish_delta(&self, delta: Delta<'_>) {
         self.state().add(delta);
         match delta {
             Delta::Text(text) => self.tell(ReplyEvent::Text(text.into())),
             Delta::Reasoning(text) => self.tell(ReplyEvent::Reasoning(text.into())),
             Delta::Void => self.tell(ReplyEvent::Void),
-            Delta::Call(_) => {}
         }
     }
 

@@ -86,12 +86,11 @@ impl Usage {
 pub enum Delta<'a> {
     Text(&'a str),
     Reasoning(&'a str),
-    Call(&'a ToolCall),
     /// The answer broke off: all earlier pieces are void.
     Void,
 }
 
-/// Receives the pieces of an answer while it comes. Together they are the [`Answer`], which is stored. It is called between
+/// Receives the pieces of an answer while it comes, except its calls, which come with the [`Answer`]. It is called between
 /// two reads from the network: it must not block, and cannot fail.
 pub type Sink<'a> = &'a (dyn Fn(Delta<'_>) + Send + Sync);
 
@@ -121,12 +120,21 @@ pub(super) struct PartialAnswer<'a> {
 }
 
 /// A call while its arguments come.
+#[derive(Default)]
 struct OpenCall {
     /// The provider's number of it.
     number: u64,
-    call: ToolCall,
+    id: String,
+    name: String,
     arguments: String,
-    is_sent: bool,
+}
+
+impl OpenCall {
+    /// Returns the whole call, which is the one at `at` of its answer. Gives it an id if it has none.
+    fn close(self, at: usize) -> ToolCall {
+        let id = if self.id.is_empty() { format!("call_{at}") } else { self.id };
+        ToolCall { id, name: self.name, input: input_of(self.arguments) }
+    }
 }
 
 impl<'a> PartialAnswer<'a> {
@@ -165,21 +173,20 @@ impl<'a> PartialAnswer<'a> {
     pub(super) fn call(&mut self, number: u64, id: Option<&str>, name: Option<&str>, arguments: &str) {
         let (id, name) = (id.unwrap_or_default(), name.unwrap_or_default());
         let is_new = |open: &OpenCall| {
-            let is_told_apart = ![id, name, &open.call.id].contains(&"");
-            is_told_apart && open.call.id != id
+            let is_told_apart = ![id, name, &open.id].contains(&"");
+            is_told_apart && open.id != id
         };
         let last = self.calls.iter().rposition(|open| open.number == number);
         let at = last.filter(|at| !is_new(&self.calls[*at])).unwrap_or_else(|| {
-            let call = ToolCall { id: String::new(), name: String::new(), input: Value::Null };
-            self.calls.push(OpenCall { number, call, arguments: String::new(), is_sent: false });
+            self.calls.push(OpenCall { number, ..OpenCall::default() });
             self.calls.len() - 1
         });
         let open = &mut self.calls[at];
-        if open.call.id.is_empty() {
-            id.clone_into(&mut open.call.id);
+        if open.id.is_empty() {
+            id.clone_into(&mut open.id);
         }
         if !name.is_empty() {
-            name.clone_into(&mut open.call.name);
+            name.clone_into(&mut open.name);
         }
         open.arguments.push_str(arguments);
     }
@@ -194,18 +201,6 @@ impl<'a> PartialAnswer<'a> {
         self.calls.last().map(|last| last.number)
     }
 
-    /// Ends the calls so far, and gives an id to each that has none.
-    pub(super) fn close_calls(&mut self) {
-        for (at, open) in self.calls.iter_mut().enumerate().filter(|(_, open)| !open.is_sent) {
-            if open.call.id.is_empty() {
-                open.call.id = format!("call_{at}");
-            }
-            open.call.input = input_of(std::mem::take(&mut open.arguments));
-            open.is_sent = true;
-            (self.sink)(Delta::Call(&open.call));
-        }
-    }
-
     pub(super) fn is_nothing(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.calls.is_empty()
     }
@@ -218,10 +213,10 @@ impl<'a> PartialAnswer<'a> {
     }
 
     /// Returns the whole answer, of a request estimated at `estimate` tokens.
-    pub(super) fn into_answer(mut self, estimate: u32) -> Result<Answer, ModelError> {
-        self.close_calls();
+    pub(super) fn into_answer(self, estimate: u32) -> Result<Answer, ModelError> {
         let text = if self.text.trim().is_empty() { String::new() } else { self.text };
-        let calls: Vec<ToolCall> = self.calls.into_iter().map(|open| open.call).collect();
+        let calls = self.calls.into_iter().enumerate();
+        let calls: Vec<ToolCall> = calls.map(|(at, open)| open.close(at)).collect();
         if text.is_empty() && calls.is_empty() {
             return Err(match self.finish {
                 Some(Finish::ContentFilter) => ModelError::Filtered,

@@ -183,13 +183,12 @@ fn piece(data: &Value, partial: &mut PartialAnswer<'_>) {
                 _ => {}
             }
         }
-        "content_block_stop" => partial.close_calls(),
         "message_delta" => {
             count(&data["usage"], partial);
             partial.finish = data["delta"]["stop_reason"].as_str().map(finish).or(partial.finish);
         }
         "message_stop" => partial.is_over = true,
-        // `ping`, and what later versions add.
+        // `content_block_stop`, `ping`, and what later versions add.
         _ => {}
     }
 }

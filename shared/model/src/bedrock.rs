@@ -84,7 +84,6 @@ impl Provider for Bedrock {
                 }
                 think(number, &delta["reasoningContent"], answer);
             }
-            "contentBlockStop" => answer.close_calls(),
             "messageStop" => {
                 answer.finish = Some(finish(data["stopReason"].as_str().unwrap_or_default()));
             }

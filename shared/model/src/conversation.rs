@@ -77,8 +77,8 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`; `PartialAnswer::close_calls` makes one
-    /// if the API gives none. An API that takes less gets a pure function of the id, in call and result alike: later turns
+    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`; `PartialAnswer` makes one if the API
+    /// gives none. An API that takes less gets a pure function of the id, in call and result alike: later turns
     /// send the same bytes, and caches hold. One that takes fewer names of tools gets others in its tools and here, which
     /// `read_frame` turns back.
     Call(String, ToolCall),

@@ -194,7 +194,6 @@ fn choice(data: &Value, name: &str, partial: &mut PartialAnswer<'_>) {
     }
     // Some servers say `""` of a piece that is not the last.
     if let Some(reason) = choice["finish_reason"].as_str().filter(|reason| !reason.is_empty()) {
-        partial.close_calls();
         partial.finish = Some(match reason {
             "stop" => Finish::Stop,
             "length" => Finish::Length,

@@ -21,7 +21,6 @@ impl ReplySoFar {
             Delta::Text(more) => self.text.push_str(more),
             Delta::Reasoning(more) => self.reasoning.push_str(more),
             Delta::Void => self.begin_answer(),
-            Delta::Call(_) => {}
         }
     }
 
