@@ -125,6 +125,23 @@ async fn words_of_a_try_that_broke_off_are_not_kept_twice() {
 }
 
 #[tokio::test]
+async fn thoughts_of_a_try_without_text_are_not_kept() {
+    let app = TestApp::start().await;
+    app.model().think("Hm.");
+    app.model().answer_with("");
+    app.receive(private(42, 1, "count")).await;
+    app.model().wait_for(1).await;
+    app.model().answer_with(COUNT);
+    app.model().mishap(1, Mishap::Stalls);
+    app.as_time_passes(app.model().wait_for(2)).await;
+    a_while().await;
+    app.handle_as_time_passes(private(42, 2, "/stop").command()).await;
+    let parts = &app.history(CHAT).await[1]["parts"];
+    assert_eq!((&parts[0]["text"], &parts[1]["type"]), (&json!("Hm."), &json!("text")), "{parts}");
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_stop_without_a_run_says_so_and_one_that_comes_again_stops_nothing_more() {
     let mut app = TestApp::start().await;
     app.receive(private(42, 1, "/stop").command()).await;

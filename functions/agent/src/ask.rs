@@ -283,6 +283,7 @@ async fn request(
         budget.filter(|_| may_call && !answer.calls.is_empty() && !toolbox.offered().is_empty())
     else {
         if answer.text.is_empty() {
+            feed.publish_delta(Delta::Void);
             return Err(ModelError::Incomplete("it made calls, and was offered none"));
         }
         rounds.begin_step(&answer);

@@ -214,16 +214,17 @@ impl<'a> PartialAnswer<'a> {
 
     /// Returns the whole answer, of a request estimated at `estimate` tokens.
     pub(super) fn into_answer(self, estimate: u32) -> Result<Answer, ModelError> {
-        let text = if self.text.trim().is_empty() { String::new() } else { self.text };
-        let calls = self.calls.into_iter().enumerate();
-        let calls: Vec<ToolCall> = calls.map(|(at, open)| open.close(at)).collect();
-        if text.is_empty() && calls.is_empty() {
+        if self.text.trim().is_empty() && self.calls.is_empty() {
+            self.void();
             return Err(match self.finish {
                 Some(Finish::ContentFilter) => ModelError::Filtered,
                 Some(Finish::Length) => ModelError::Exhausted,
                 _ => ModelError::Empty,
             });
         }
+        let text = if self.text.trim().is_empty() { String::new() } else { self.text };
+        let calls = self.calls.into_iter().enumerate();
+        let calls: Vec<ToolCall> = calls.map(|(at, open)| open.close(at)).collect();
         let is_thought = !(self.reasoning.is_empty() && self.blocks.is_empty());
         let reasoning = Reasoning { text: self.reasoning, blocks: self.blocks, by: self.by };
         Ok(Answer {
