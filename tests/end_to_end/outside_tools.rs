@@ -251,26 +251,6 @@ async fn a_tool_that_a_server_adds_during_a_turn_is_offered_by_the_next_request_
     app.finish().await;
 }
 
-#[tokio::test]
-async fn a_tool_that_needs_a_task_is_not_offered() {
-    let shop = McpServer::start().await;
-    shop.edit(|stored| stored.revision = "2025-11-25".into());
-    let schema = json!({"type": "object", "properties": {}});
-    for support in ["required", "optional", "forbidden"] {
-        shop.offer(json!({"name": support, "inputSchema": schema, "execution": {"taskSupport": support}}));
-    }
-    let app = with_shop(&shop, &json!({})).start().await;
-    app.model().answer_tools(&[("shop_optional", json!({}))]);
-    app.ada_says(1, "Go.").await;
-    let request = &app.model().requests()[0];
-    let offered = offered(request);
-    assert_eq!(offered[offered.len() - 2..], ["shop_optional", "shop_forbidden"], "{offered:?}");
-    assert!(!offered.contains(&"shop_required"));
-    assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("done"))]);
-    assert_eq!(shop.refusals(), [""; 0]);
-    app.finish().await;
-}
-
 /// A server's headers hold secrets, which a redirect would carry to whomever it names.
 #[tokio::test]
 async fn a_redirect_of_a_server_is_not_followed() {

@@ -33,6 +33,8 @@ use crate::server::Server;
 /// The token that it requires: `Authorization: Bearer <TOKEN>`.
 pub const TOKEN: &str = "mcp-test-token";
 
+/// The revision of the protocol.
+const REVISION: &str = "2025-06-18";
 const PAGE: usize = 2;
 
 /// The running server; it stops when dropped.
@@ -69,15 +71,12 @@ pub struct Stored {
     pub loses_after: Option<usize>,
     /// The tool whose call adds the other to the list. Before its result it says that the list has changed.
     pub adds: Option<(String, Value)>,
-    /// The revision of the protocol.
-    pub revision: String,
 }
 
 impl McpServer {
     /// Starts one on a free port.
     pub async fn start() -> Self {
         let shared = Arc::new(Shared::default());
-        "2025-06-18".clone_into(&mut shared.state().revision);
         let router = Router::new().route("/mcp", post(message).delete(async || StatusCode::OK));
         Self { server: Server::start(0, router.with_state(shared.clone())).await, shared }
     }
@@ -199,7 +198,7 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
             format!("s-{}", state.sessions)
         };
         let result = json!({
-            "protocolVersion": shared.state().revision, "capabilities": {"tools": {"listChanged": true}},
+            "protocolVersion": REVISION, "capabilities": {"tools": {"listChanged": true}},
             "serverInfo": {"name": "shop", "version": "1"},
         });
         let answer = json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string();
@@ -216,7 +215,7 @@ async fn message(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: By
         return (StatusCode::BAD_REQUEST, [(header::CONTENT_TYPE, "application/json")], answer)
             .into_response();
     }
-    if header("mcp-protocol-version") != shared.state().revision {
+    if header("mcp-protocol-version") != REVISION {
         return shared.refuse(StatusCode::BAD_REQUEST, format!("{method} without the version"));
     }
     match method {
