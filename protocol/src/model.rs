@@ -12,8 +12,6 @@ pub struct Protocol {
     pub said: Vec<Said>,
     pub runs: usize,
     pub pieces: u8,
-    /// Number of the delivery at which the model is given up.
-    pub tries: u8,
     pub budget: Budget,
     /// A rule that the protocol omits, to show that it is needed.
     pub flaw: Option<Flaw>,
@@ -53,6 +51,8 @@ pub enum Action {
     Round(u8),
     /// A run's question to the model, or its sending of a piece, fails.
     Fail(u8),
+    /// A run's question to the model fails, and the run gives the model up, at any attempt.
+    GiveUp(u8),
     /// A run sees that another process has the chat, and drops its turn.
     Notice(u8),
     Crash(u8),
@@ -120,6 +120,9 @@ impl Protocol {
             if left.failures > 0 && matches!(run.step, Step::Ask | Step::Send(_)) {
                 actions.push(Action::Fail(at));
             }
+            if left.failures > 0 && run.step == Step::Ask {
+                actions.push(Action::GiveUp(at));
+            }
             if !run.is_newest && !matches!(run.step, Step::Claim | Step::LookWhoTookIt) {
                 actions.push(Action::Notice(at));
             }
@@ -155,9 +158,7 @@ impl Protocol {
                 state.posts[usize::from(place)] = Post::Waiting;
             }
             Action::Deliver(slot) => {
-                let tries = self.tries;
                 let entry = &mut state.queue[0];
-                entry.deliveries = tries.min(entry.deliveries + 1);
                 entry.held_by = Some(slot);
                 state.runs[usize::from(slot)] = Some(Run::new(*entry));
             }
@@ -168,7 +169,12 @@ impl Protocol {
             }
             Action::Fail(slot) => {
                 state.left.failures -= 1;
-                self.fail(&mut state, slot.into());
+                state.run_mut(slot.into()).step = Step::Release { is_done: false };
+            }
+            Action::GiveUp(slot) => {
+                state.left.failures -= 1;
+                let run = state.run_mut(slot.into());
+                run.step = Self::behind_asking(*run, Kind::Failure);
             }
             Action::Notice(slot) => state.run_mut(slot.into()).step = Step::LookWhoTookIt,
             Action::Crash(slot) => {
@@ -245,7 +251,7 @@ impl Protocol {
             (Post::Appended | Post::Taken, _) => {
                 let is_silent = self.flaw == Some(Flaw::SilentDuplicates) && state.repeated & 1 << place != 0;
                 if is_taken && !is_silent {
-                    state.queue.push(Entry { from: place_u8(place), deliveries: 0, held_by: None });
+                    state.queue.push(Entry { from: place_u8(place), held_by: None });
                     state.queued |= 1 << place;
                 }
                 Post::Done
@@ -376,13 +382,6 @@ impl Protocol {
             state.head.turn = Some(turn);
         }
         is_allowed
-    }
-
-    fn fail(&self, state: &mut State, slot: usize) {
-        let run = *state.run_mut(slot);
-        let gives_up = run.step == Step::Ask && run.delivery >= self.tries;
-        state.run_mut(slot).step =
-            if gives_up { Self::behind_asking(run, Kind::Failure) } else { Step::Release { is_done: false } };
     }
 
     fn behind_asking(run: Run, kind: Kind) -> Step {
@@ -580,12 +579,12 @@ impl State {
 
 impl Run {
     fn new(entry: Entry) -> Self {
-        Self { delivery: entry.deliveries, from: entry.from, ..Self::default() }
+        Self { from: entry.from, ..Self::default() }
     }
 
     /// Returns the run before its next claim.
     fn anew(self) -> Self {
-        Self { delivery: self.delivery, from: self.from, ..Self::default() }
+        Self { from: self.from, ..Self::default() }
     }
 }
 

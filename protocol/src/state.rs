@@ -81,8 +81,6 @@ pub struct Head {
 pub struct Entry {
     /// The place that it names.
     pub from: u8,
-    /// Number of deliveries, counted as far as that makes a difference.
-    pub deliveries: u8,
     /// The run that it was delivered to, until that ends, dies or loses it.
     pub held_by: Option<u8>,
 }
@@ -123,8 +121,6 @@ pub struct Run {
     pub is_newest: bool,
     /// True if its claim is the last: only a `/stop` may have taken the chat from it.
     pub is_last_claim: bool,
-    /// The number of its turn's delivery.
-    pub delivery: u8,
     /// The place that the queue's turn names.
     pub from: u8,
     /// The head's turn at the time of the claim.

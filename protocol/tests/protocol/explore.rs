@@ -7,7 +7,7 @@ use annals_protocol::state::{Budget, Said};
 use crate::check::{explore, find};
 
 fn protocol(said: &[Said], budget: Budget) -> Protocol {
-    Protocol { said: said.to_vec(), runs: 2, pieces: 2, tries: 2, budget, flaw: None }
+    Protocol { said: said.to_vec(), runs: 2, pieces: 2, budget, flaw: None }
 }
 
 #[test]

@@ -47,7 +47,7 @@ async fn the_history_does_what_the_model_does() {
             1 => vec![Asks, Asks, Compact, Stop],
             _ => vec![Asks, Tells, Asks, Asks],
         };
-        let protocol = Protocol { said, runs: 3, pieces: 2, tries: 2, budget, flaw: None };
+        let protocol = Protocol { said, runs: 3, pieces: 2, budget, flaw: None };
         let mut real = Real::new(&stores, walk);
         let mut random = fastrand::Rng::with_seed(walk);
         let mut state = protocol.init_states().remove(0);
@@ -125,6 +125,7 @@ impl Real {
             | Action::Deliver(_)
             | Action::Lapse
             | Action::Fail(_)
+            | Action::GiveUp(_)
             | Action::Notice(_) => {}
         }
     }

@@ -132,7 +132,7 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(stores: &'a Stores, number: i64, said: &[Said]) -> Self {
         let budget = Budget { crashes: 2, ..Budget::default() };
-        let protocol = Protocol { said: said.to_vec(), runs: 1, pieces: 1, tries: 3, budget, flaw: None };
+        let protocol = Protocol { said: said.to_vec(), runs: 1, pieces: 1, budget, flaw: None };
         let state = protocol.init_states().remove(0);
         Self { stores, clock: Clock::manual(now()), chat: ChatKey::telegram(number, None), protocol, state }
     }
