@@ -9,9 +9,6 @@ use annals_core::approval;
 use annals_core::chat_key::ChatKey;
 use annals_core::message::{Part, PartView, Role, ToolCall, UiMessage};
 use annals_core::sort_key::SortKey;
-use annals_core::texts::Plain;
-use annals_core::texts::en::En;
-use annals_core::visible::shown_input;
 use annals_engine::live::Feed;
 use annals_model::{Answer, Done, Step, Usage, exchange};
 use futures::future::join_all;
@@ -223,12 +220,9 @@ pub(crate) async fn call_tools(
     let outputs = calls.iter().enumerate().map(async |(number, call)| {
         let output = if number >= CALLS {
             Err(format!("only {CALLS} calls are carried out at once"))
-        } else if toolbox.needs_approval(call) {
-            // A call that needs approval has no result yet. Nobody is asked to approve an input that cannot be shown.
-            Err(shown_input(&call.input, |count| En.characters_left_out(count)).err()?.to_string())
         } else {
             let earlier = calls[..number].iter().filter(|earlier| earlier.name == call.name).count();
-            toolbox.call(call, so_far.calls_of(&call.name) + earlier, &names, left).await
+            toolbox.call(call, so_far.calls_of(&call.name) + earlier, &names, left).await?
         };
         let done = part(call, output, limit);
         // A run that is stopped while it waits for another call has this result.

@@ -27,7 +27,10 @@ use std::time::Duration;
 use annals_core::markup::clean_name;
 use annals_core::message::{Part, PartView, ToolCall, UiMessage};
 use annals_core::sort_key::{SortKey, Timestamp};
+use annals_core::texts::Plain;
+use annals_core::texts::en::En;
 use annals_core::trace::Step;
+use annals_core::visible::shown_input;
 use annals_engine::settings::tools::CallApproval;
 use annals_model::Tool;
 use annals_store::memory::Memory;
@@ -109,7 +112,7 @@ impl<'a> Toolbox<'a> {
     }
 
     /// Returns true if the call needs approval. One that cannot be carried out anyway does not.
-    pub(crate) fn needs_approval(&self, call: &ToolCall) -> bool {
+    fn needs_approval(&self, call: &ToolCall) -> bool {
         self.approval(call) != CallApproval::NotNeeded && self.check(call).is_ok()
     }
 
@@ -126,12 +129,20 @@ impl<'a> Toolbox<'a> {
     }
 
     /// Carries out a call, within `left`. It is the `nth` call of its tool in the reply, from 0; the reply has called the tools
-    /// `so_far`.
-    pub(crate) async fn call(&self, call: &ToolCall, nth: usize, so_far: &[&str], left: Duration) -> Output {
-        if self.needs_approval(call) {
-            return Err("this call must be allowed by somebody first".into());
+    /// `so_far`. Returns `None` if it needs approval, and so has no result yet.
+    pub(crate) async fn call(
+        &self,
+        call: &ToolCall,
+        nth: usize,
+        so_far: &[&str],
+        left: Duration,
+    ) -> Option<Output> {
+        if !self.needs_approval(call) {
+            return Some(self.call_allowed(call, nth, so_far, left).await);
         }
-        self.call_allowed(call, nth, so_far, left).await
+        // Nobody is asked to approve an input that cannot be shown.
+        let shown = shown_input(&call.input, |count| En.characters_left_out(count));
+        Some(Err(shown.err()?.to_string()))
     }
 
     /// Carries out a call that needs no approval, or has it. The parameters are those of [`Toolbox::call`].
