@@ -250,7 +250,7 @@ async fn a_visit_leaves_a_chat_at_the_place_of_its_last_occurrence() {
 }
 
 #[tokio::test]
-async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
+async fn a_chat_with_more_entries_than_a_page_is_visited_for_each_page_and_settled() {
     let world = World::new().await;
     for number in 0..130 {
         world.say_by_another(1, number).await;
@@ -266,7 +266,7 @@ async fn a_chat_with_more_entries_than_a_page_is_visited_once() {
             async move { Ok(Visited { next: Some(next), ..NOTHING }) }
         })
         .await;
-    assert_eq!((report.visited, visits.take().len()), (2, 2));
+    assert_eq!((report.visited, visits.take().len()), (3, 3));
     assert_eq!(world.all_due().await, 0, "an entry was not settled");
     world.clock.advance(Duration::from_hours(3));
     let entries = world.due(1).await.unwrap().entries;

@@ -8,12 +8,12 @@
 //!
 //! No cursor is kept between runs, since the index serves as one: a chat that was visited leaves it, one that failed or
 //! is busy moves further back, and those that a run had no time for are still in front. So a run starts at the oldest
-//! entry, and a chat that never succeeds does not keep others from being visited.
+//! entry, and a chat that never succeeds does not keep others from being visited. A chat is visited for each page that
+//! has entries of it: the second visit finds nothing to do, and settles its own entries.
 
 pub mod function;
 pub mod metrics;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
@@ -46,13 +46,13 @@ pub struct Compactor {
     pub upkeep: Upkeep,
     /// Number of chats that are visited concurrently.
     pub parallel: usize,
-    /// Maximum number of chats per run.
+    /// Maximum number of visits per run.
     pub most: usize,
     /// Time limit of a visit; [`PATIENCE`].
     pub patience: Duration,
 }
 
-/// Result of a run.
+/// Result of a run. A chat with entries on two pages of the index counts twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Chats whose visit succeeded.
@@ -79,20 +79,14 @@ pub struct Report {
     pub oldest_overdue: Duration,
 }
 
-/// Result for one chat in this run.
-enum Attended {
-    /// Visited, and nothing is left to do before `next`.
-    Settled { visited: Visited, next: Option<Timestamp> },
-    /// To be visited again at `until`. It has been due `since`.
-    PutOff { why: Why, until: Timestamp, since: Timestamp },
-    /// Not visited.
-    Left { since: Timestamp },
-}
-
-enum Why {
-    Unfinished(Visited),
+/// Result for the entries of one chat on one page.
+enum Outcome {
+    /// The visit succeeded. It may not be finished.
+    Visited(Visited),
     Busy,
     Failed,
+    /// Not visited.
+    Left,
 }
 
 impl Compactor {
@@ -121,60 +115,38 @@ impl Compactor {
     {
         let started = self.history.clock().now();
         let mut report = Report::default();
-        let mut done: HashMap<ChatKey, Attended> = HashMap::new();
+        let (mut seen, mut is_over) = (0, false);
         let mut oldest: Option<Timestamp> = None;
-        let mut wait_since =
-            |since: Timestamp| oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
         let mut starts: Vec<(u8, Option<DueStart>)> = (0..SHARDS).map(|shard| (shard, None)).collect();
-        while !starts.is_empty() {
+        while !starts.is_empty() && !is_over {
             let (round, further) = self.read(starts, started, &mut report).await;
             starts = further;
-            let (again, new): (Vec<Due>, Vec<Due>) =
-                round.into_iter().partition(|due| done.contains_key(&due.chat));
-            for due in again {
-                // This entry became due before the visit of its chat began in this run.
-                if let Some(attended) = done.get(&due.chat) {
-                    self.update(&due, attended).instrument(telemetry::of_chat(&due.chat)).await;
-                }
-            }
-            let free = self.most.saturating_sub(done.len());
-            let mut attending = stream::iter(new.into_iter().enumerate())
+            let free = self.most.saturating_sub(seen);
+            seen += round.len();
+            let mut attending = stream::iter(round.into_iter().enumerate())
                 .map(|(place, due)| {
                     let is_taken = place < free && self.history.clock().now() < deadline;
                     let visit = is_taken.then(|| visit(due.chat.clone()));
                     let chat_span = telemetry::of_chat(&due.chat);
                     let attend = async move {
-                        let attended = match visit {
+                        match visit {
                             Some(visit) => self.attend(&due, visit).await,
-                            None => Attended::Left { since: due.due_at() },
-                        };
-                        (due.chat, attended)
+                            None => (Outcome::Left, Some(due.due_at())),
+                        }
                     };
                     attend.instrument(chat_span)
                 })
                 .buffer_unordered(self.parallel.max(1));
-            let mut is_over = false;
-            while let Some((chat, attended)) = attending.next().await {
-                report.count(&attended);
-                match attended {
-                    Attended::Settled { .. } => {}
-                    Attended::PutOff { since, .. } => wait_since(since),
-                    Attended::Left { since } => {
-                        wait_since(since);
-                        is_over = true;
-                    }
-                }
-                done.insert(chat, attended);
-            }
-            if is_over {
-                break;
+            while let Some((outcome, since)) = attending.next().await {
+                is_over |= matches!(outcome, Outcome::Left);
+                report.count(&outcome);
+                oldest = oldest.into_iter().chain(since).min();
             }
         }
-        for start in starts.iter().filter_map(|(_, start)| start.as_ref()) {
-            wait_since(start.due_at());
-        }
+        let unread = starts.iter().filter_map(|(_, start)| start.as_ref()).map(DueStart::due_at);
         let now = self.history.clock().now();
         report.duration = now.since(started);
+        let oldest = oldest.into_iter().chain(unread).min();
         report.oldest_overdue = oldest.map(|since| now.since(since)).unwrap_or_default();
         report
     }
@@ -210,12 +182,13 @@ impl Compactor {
         (round, further)
     }
 
-    /// Visits one chat and updates its index entry. This is the one place where failures of a visit are logged.
+    /// Visits one chat and updates its entries in the index. Returns the time since which it has been due, if it still
+    /// is. This is the one place where failures of a visit are logged.
     async fn attend(
         &self,
         due: &Due,
         visit: impl Future<Output = Result<Visited, UpkeepError>> + Send + 'static,
-    ) -> Attended {
+    ) -> (Outcome, Option<Timestamp>) {
         // A task of its own turns a panic into a failure of this chat only. Dropping the set cancels it.
         let mut task = JoinSet::new();
         task.spawn(visit.in_current_span());
@@ -225,57 +198,40 @@ impl Compactor {
             Err(_) => return self.fail(due, &"the visit took too long").await,
         };
         let now = self.history.clock().now();
-        match visited {
+        let (outcome, until) = match visited {
             Ok(visited) if visited.finished => {
-                let attended = Attended::Settled { next: visited.next, visited };
-                self.update(due, &attended).await;
-                attended
+                let Visited { next, spoken_at, .. } = visited;
+                if let Err(error) = self.history.settle(&due.chat, &due.entries, next, spoken_at).await {
+                    tracing::warn!(%error, "failed to update the due index after a visit; the chat will be visited again");
+                }
+                return (Outcome::Visited(visited), None);
             }
             // The next run continues at once; `next` is the date of a visit that has nothing left to do before.
-            Ok(visited) => self.put_off(due, Why::Unfinished(visited), now).await,
+            Ok(visited) => (Outcome::Visited(visited), now),
             Err(UpkeepError::Busy { until }) => {
-                let until = until.min(now.plus(self.pause())).max(now.plus(Duration::from_secs(1)));
-                self.put_off(due, Why::Busy, until).await
+                (Outcome::Busy, until.min(now.plus(self.pause())).max(now.plus(Duration::from_secs(1))))
             }
             Err(UpkeepError::History(HistoryError::LeaseLost)) => {
-                self.put_off(due, Why::Busy, now.plus(self.pause().min(Duration::from_mins(1)))).await
+                (Outcome::Busy, now.plus(self.pause().min(Duration::from_mins(1))))
             }
-            Err(error) => self.fail(due, &error).await,
-        }
+            Err(error) => return self.fail(due, &error).await,
+        };
+        (outcome, Some(self.put_off(due, until).await))
     }
 
-    async fn fail(&self, due: &Due, error: &(dyn std::fmt::Display + Sync)) -> Attended {
+    async fn fail(&self, due: &Due, error: &(dyn std::fmt::Display + Sync)) -> (Outcome, Option<Timestamp>) {
         tracing::error!(%error, "failed to visit a chat; it will be visited again");
         let until = self.history.clock().now().plus(self.pause());
-        self.put_off(due, Why::Failed, until).await
+        (Outcome::Failed, Some(self.put_off(due, until).await))
     }
 
-    async fn put_off(&self, due: &Due, why: Why, until: Timestamp) -> Attended {
-        let since = match self.history.put_off(&due.chat, &due.entries, until).await {
-            Ok(since) => since,
-            Err(error) => {
-                // The entry is unchanged, so the next run visits this chat first.
-                tracing::error!(%error, "failed to postpone a chat in the due index; the next run visits it first");
-                due.due_at()
-            }
-        };
-        Attended::PutOff { why, until, since }
-    }
-
-    /// Updates an entry of a chat that was visited in this run. If that fails, the next visit will find nothing to do.
-    async fn update(&self, due: &Due, attended: &Attended) {
-        let updated = match attended {
-            Attended::Settled { next, visited } => {
-                self.history.settle(&due.chat, &due.entries, *next, visited.spoken_at).await
-            }
-            Attended::PutOff { until, .. } => {
-                self.history.put_off(&due.chat, &due.entries, *until).await.map(drop)
-            }
-            Attended::Left { .. } => Ok(()),
-        };
-        if let Err(error) = updated {
-            tracing::warn!(%error, "failed to update the due index after a visit; the chat will be visited again");
-        }
+    /// Returns the time since which the chat has been due.
+    async fn put_off(&self, due: &Due, until: Timestamp) -> Timestamp {
+        self.history.put_off(&due.chat, &due.entries, until).await.unwrap_or_else(|error| {
+            // The entry is unchanged, so the next run visits this chat first.
+            tracing::error!(%error, "failed to postpone a chat in the due index; the next run visits it first");
+            due.due_at()
+        })
     }
 
     /// Returns the time until a failed chat is visited again.
@@ -285,28 +241,18 @@ impl Compactor {
 }
 
 impl Report {
-    fn count(&mut self, attended: &Attended) {
-        let visited = match attended {
-            Attended::Settled { visited, .. } | Attended::PutOff { why: Why::Unfinished(visited), .. } => {
+    fn count(&mut self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Busy => self.busy += 1,
+            Outcome::Failed => self.failed += 1,
+            Outcome::Left => self.left += 1,
+            Outcome::Visited(visited) => {
                 self.visited += 1;
-                visited
+                self.segments += visited.segments;
+                self.archived += visited.archived;
+                self.summaries += visited.summaries;
+                self.captured += visited.captured;
             }
-            Attended::PutOff { why: Why::Busy, .. } => {
-                self.busy += 1;
-                return;
-            }
-            Attended::PutOff { why: Why::Failed, .. } => {
-                self.failed += 1;
-                return;
-            }
-            Attended::Left { .. } => {
-                self.left += 1;
-                return;
-            }
-        };
-        self.segments += visited.segments;
-        self.archived += visited.archived;
-        self.summaries += visited.summaries;
-        self.captured += visited.captured;
+        }
     }
 }
