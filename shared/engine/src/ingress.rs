@@ -4,7 +4,6 @@
 //! # Layout
 //!
 //! - `admission.rs`: check of `ALLOW_FROM` and `ALLOW_CHATS`
-//! - `answered.rs`: a confirmation and what is recorded of it
 //! - [`settings`]: its settings
 //! - `approving.rs`: `/approve`, `/deny` and the buttons
 //! - [`people`]: the chat of a direct message; `linking.rs`: `/link` and `/unlink`
@@ -14,7 +13,6 @@
 //! - `stop.rs`: `/stop`
 
 mod admission;
-mod answered;
 mod approving;
 mod linking;
 pub mod operating;
@@ -50,7 +48,6 @@ use crate::delivery::Deliverer;
 use crate::scheduling::Scheduling;
 use crate::usage::{self, Allowance, Prices, UsageConfig};
 
-use self::answered::Answered;
 pub use self::approving::refused;
 pub use self::settings::IngressConfig;
 
@@ -110,6 +107,20 @@ pub struct Confirmation {
     base: SortKey,
     /// The record's message.
     message: UiMessage,
+}
+
+/// The confirmation of a command.
+struct Answered {
+    text: String,
+    /// The message of its record, whose text differs for a secret.
+    message: UiMessage,
+}
+
+impl From<String> for Answered {
+    fn from(text: String) -> Self {
+        let message = UiMessage::text("", Role::Assistant, &text);
+        Self { text, message }
+    }
 }
 
 impl Ingress {
@@ -329,7 +340,7 @@ impl Ingress {
             // Addressed like a message: no platform knows the id of a boundary.
             to: self.history.record_of(draft, draft.key(), 0),
             base: appended.base.clone(),
-            message: answered.message(),
+            message: answered.message,
             text: answered.text,
         });
         Ok(Commanded { appended, confirmation })

@@ -28,9 +28,8 @@ use annals_io::random;
 use annals_store::history::Appended;
 use annals_store::people::{Exchange, Side, digest_of};
 
-use super::answered::Answered;
 use super::people::{MAX_IDENTITIES, TooMany};
-use super::{Ingress, IngressError};
+use super::{Answered, Ingress, IngressError};
 
 /// Time for each step of an exchange.
 const VALID_FOR: Duration = Duration::from_mins(10);
@@ -155,7 +154,7 @@ impl Ingress {
         let is_read_there = exchange.first.channel.is_of_callers();
         let recorded =
             texts.link_code(if is_read_there { &readable } else { "•••••-•••••" });
-        Ok(Answered { text: texts.link_code(&readable), recorded, notice: None, about: None })
+        Ok(Answered { text: texts.link_code(&readable), ..recorded.into() })
     }
 
     /// Lets the second side enter a code.
@@ -284,7 +283,9 @@ impl Ingress {
 
 /// Returns the confirmation `text`, which names `side`.
 fn naming(side: &Side, text: String) -> Answered {
-    Answered { about: Some(side.identity.clone()), ..text.into() }
+    let mut answered = Answered::from(text);
+    answered.message.metadata.set_about(&side.identity);
+    answered
 }
 
 /// Describes a side by what no one can choose, and then by its name.

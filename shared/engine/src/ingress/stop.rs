@@ -7,8 +7,7 @@ use annals_core::texts::Texts;
 use annals_store::history::Appended;
 use annals_store::history::stop::has_something_to_end;
 
-use super::answered::Answered;
-use super::{Ingress, IngressError};
+use super::{Answered, Ingress, IngressError};
 
 impl Ingress {
     /// Ends everything that is being answered in the chat of the `/stop` that was `appended`, and returns the
@@ -46,6 +45,8 @@ impl Ingress {
         for asking in &denied {
             self.enqueue_resumption(asking).await?;
         }
-        Ok(Answered { notice: Some(Notice::Stopped), ..texts.stopped().to_owned().into() })
+        let mut answered = Answered::from(texts.stopped().to_owned());
+        answered.message.metadata.set_notice(Notice::Stopped);
+        Ok(answered)
     }
 }
