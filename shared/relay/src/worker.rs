@@ -18,10 +18,8 @@ use crate::hold::{Hold, LeaseLost};
 use crate::host::{Host, HostError};
 use crate::snowflake;
 
-/// Time between two saves while messages arrive. What is not saved at a crash is stored again, as duplicates.
+/// Time between two saves while further events wait. What is not saved at a crash is stored again, as duplicates.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// Time between two saves while only other events arrive.
-const SAVE_OTHERS_EVERY: Duration = Duration::from_secs(30);
 /// Time for which an event may fail before the connection is dropped.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// Time for one call of the host.
@@ -45,37 +43,23 @@ pub(crate) struct Worker<'a, H> {
     pub(crate) stalled: &'a Notify,
 }
 
-/// Kind of the events that are not saved yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Unsaved {
-    Nothing,
-    Others,
-    Messages,
-}
-
 impl<H: Host> Worker<'_, H> {
     /// Stores `events` until they end.
     pub(crate) async fn run(mut self, mut events: Receiver<Received>) -> Result<(), LeaseLost> {
-        let (mut unsaved, mut saved_at) = (Unsaved::Nothing, Timestamp::MIN);
+        let (mut is_saved, mut saved_at) = (true, Timestamp::MIN);
         while let Some(Received { seq, event }) = events.recv().await {
-            let changed = if matches!(event, Event::Other) { Unsaved::Others } else { Unsaved::Messages };
             self.store(event, seq).await?;
             *self.has_relayed = true;
             if let Some(session) = &mut self.place.session {
                 session.seq = seq;
             }
-            unsaved = unsaved.max(changed);
-            let since = self.clock.now().since(saved_at);
-            let is_due = match unsaved {
-                Unsaved::Nothing => false,
-                Unsaved::Others => since >= SAVE_OTHERS_EVERY,
-                Unsaved::Messages => events.is_empty() || since >= SAVE_EVERY,
-            };
-            if is_due && self.hold.save(self.place).await? {
-                (unsaved, saved_at) = (Unsaved::Nothing, self.clock.now());
+            let is_due = events.is_empty() || self.clock.now().since(saved_at) >= SAVE_EVERY;
+            is_saved = is_due && self.hold.save(self.place).await?;
+            if is_saved {
+                saved_at = self.clock.now();
             }
         }
-        if unsaved > Unsaved::Nothing {
+        if !is_saved {
             self.hold.save(self.place).await?;
         }
         Ok(())
