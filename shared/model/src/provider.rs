@@ -13,7 +13,7 @@
 //!   such as lines of JSON, is a variant there, and its emulator answers with that media type. A frame adds to a
 //!   [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must go back with them, such as signatures), `usage`,
 //!   and `finish`, after which only `usage` may follow: if the stream breaks off then, that is no error. `is_over` ends the
-//!   reading at once: it is set only at the stream's own end.
+//!   reading at once: it is set only at the stream's own end; a stream without such a mark ends with its body, after `finish`.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
 //!   means an error, `error_in` returns its frame, or both `finish` and `is_over` stay unset. An error in a stream is known
