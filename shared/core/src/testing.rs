@@ -5,10 +5,12 @@
 #![allow(missing_docs, clippy::missing_panics_doc, clippy::unwrap_used, reason = "for tests alone")]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
 use crate::chat_key::ChatKey;
+use crate::context::Policy;
 use crate::draft::Draft;
 use crate::memory::{Entry, EntryKind, Owner, StoredEntry};
 use crate::message::{Role, UiMessage};
@@ -21,6 +23,11 @@ pub const HOUR: i64 = 3_600_000;
 
 pub fn set(metadata: &mut Metadata, name: &str, value: impl Into<Value>) {
     metadata.extend(Metadata::from(Map::from_iter([(name.to_owned(), value.into())])));
+}
+
+/// Returns the policy of most tests: a Session ends after 48 hours.
+pub fn policy() -> Policy {
+    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
 }
 
 pub fn hours(hours: i64) -> Timestamp {

@@ -18,13 +18,9 @@ use crate::record::Kind;
 use crate::sort_key::MessageId;
 use crate::testing::{
     HOUR, album_item, as_kind, aside, asking, boundary, edit, event, failure_notice, hours, key, opening,
-    recall, record, reply, set, sorted, summary, user, with,
+    policy, recall, record, reply, set, sorted, summary, user, with,
 };
 use crate::time_marks::mark_tokens;
-
-fn policy() -> Policy {
-    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
-}
 
 fn texts(messages: &[UiMessage]) -> Vec<String> {
     messages.iter().map(UiMessage::plain_text).collect()
@@ -393,15 +389,6 @@ fn what_a_deleted_summary_counts_does_not_come_back() {
     // What no summary counts yet is shown also if no visit has moved its date on.
     let late_visit = Record { expires_at: Some(hours(110).as_millis() / 1000), ..aside(100, 5) };
     check(&[second, late_visit, user(120, 4)], 120, "s3 u5 | u4");
-}
-
-#[test]
-fn a_late_message_between_two_sessions_joins_the_second_and_brings_back_nothing_of_the_first() {
-    let (u1, a1, u2, a2) = (user(0, 1), reply(&[(0, 1)]), user(60, 2), reply(&[(60, 2)]));
-    let told = [u1.clone(), a1.clone(), summary(1, &[&u1, &a1], None), u2.clone(), a2.clone()];
-    let told = [&told[..], &[summary(61, &[&u2, &a2], None)]].concat();
-    check(&told, 61, "s2 |");
-    check(&[&told[..], &[aside(30, 3)]].concat(), 61, "s2 u3 |");
 }
 
 #[test]

@@ -1,20 +1,14 @@
 //! Tests of ended Sessions, as `u1 a1 / u2 a2`, and of their owners.
 
-use std::time::Duration;
-
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::owner::only_person;
 use annals_core::record::Kind;
 use annals_core::testing::{
-    as_kind, aside, boundary, edit, event, hours, key, opening, reply, set, sorted, summary, user,
+    as_kind, aside, boundary, edit, event, hours, key, opening, policy, reply, set, sorted, summary, user,
 };
 use serde_json::json;
 
 use super::*;
-
-fn policy() -> Policy {
-    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
-}
 
 /// Returns the ended Sessions as they are shown when they end, separated by slashes.
 fn told(records: &[Record], captured_to: Option<&SortKey>, now: i64) -> String {

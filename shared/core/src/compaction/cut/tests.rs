@@ -6,12 +6,13 @@ use std::slice::from_ref;
 use serde_json::json;
 
 use super::*;
-use crate::context::Policy;
 use crate::message::{Part, Role};
 use crate::prompt::Prompt;
 use crate::record::Record;
 use crate::sort_key::MessageId;
-use crate::testing::{aside, asking, edit, event, hours, key, record, reply, set, sorted, summary, user};
+use crate::testing::{
+    aside, asking, edit, event, hours, key, policy, record, reply, set, sorted, summary, user,
+};
 
 /// Each test record has ten tokens.
 const RULES: Rules = Rules {
@@ -20,10 +21,6 @@ const RULES: Rules = Rules {
     source_tokens: 1_000,
     approval_patience: Duration::from_hours(48),
 };
-
-fn policy() -> Policy {
-    Policy { stale_after: Some(Duration::from_hours(48)), fresh: false, token_budget: 100_000, images: 0 }
-}
 
 /// Returns the cut as `<folded> <counted> | <earlier that stays>`, followed by `more` if another cut must follow.
 fn told(records: &[Record], why: Why, rules: &Rules, now: i64) -> String {
