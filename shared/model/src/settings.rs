@@ -182,9 +182,7 @@ mod tests {
     use super::*;
 
     fn read(settings: &[(&str, &str)], default: Option<&str>) -> Result<ModelSettings, String> {
-        let lookup =
-            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
-        model(Env::new(&lookup), default).map_err(|error| error.to_string())
+        from_table(settings, |env| model(env, default))
     }
 
     #[test]
