@@ -292,12 +292,12 @@ impl DeliveryConfig {
 mod tests {
     use std::time::Duration;
 
+    use annals_core::settings::from_table;
+
     use super::*;
 
     fn with(settings: &[(&str, &str)]) -> Result<DeliveryConfig, String> {
-        let lookup =
-            |name: &str| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
-        DeliveryConfig::from_env(Env::new(&lookup)).map_err(|error| error.to_string())
+        from_table(settings, DeliveryConfig::from_env)
     }
 
     #[test]
@@ -319,10 +319,7 @@ mod tests {
 
     #[test]
     fn a_desktops_list_of_locales_fixes_no_language() {
-        let of = |value: &str| {
-            let lookup = |name: &str| (name == "LANGUAGE").then(|| value.to_owned());
-            language(Env::new(&lookup)).map_err(|error| error.to_string())
-        };
+        let of = |value| from_table(&[("LANGUAGE", value)], language);
         for auto in ["", "auto", "en_GB:en", "zh_CN"] {
             assert_eq!(of(auto), Ok(None), "{auto}");
         }
@@ -332,7 +329,7 @@ mod tests {
 
     #[test]
     fn an_agent_has_a_name() {
-        let of = |value| annals_core::settings::from_table(&[("AGENT_ID", value)], agent_id);
+        let of = |value| from_table(&[("AGENT_ID", value)], agent_id);
         assert_eq!((of(""), of("my bot")), (Ok("annals".into()), Ok("my bot".into())));
         for wrong in [" ", "\t", &"x".repeat(65)] {
             assert!(of(wrong).unwrap_err().starts_with("AGENT_ID is "), "{wrong:?}");
@@ -341,10 +338,7 @@ mod tests {
 
     #[test]
     fn links_name_the_setting_in_their_errors() {
-        let of = |value: &str| {
-            let lookup = |name: &str| (name == "LINKS").then(|| value.to_owned());
-            links(Env::new(&lookup)).map_err(|error| error.to_string())
-        };
+        let of = |value| from_table(&[("LINKS", value)], links);
         assert_eq!(of("").unwrap(), Links::default());
         assert_eq!(of("ada,telegram-42").unwrap().person_of("telegram-42"), Some("ada"));
         for wrong in ["ada", "ada,ada", "ada,b\u{7}"] {
@@ -354,14 +348,7 @@ mod tests {
 
     #[test]
     fn who_may_use_the_bot_is_read_strictly() {
-        let of = |from: &str, chats: &str| {
-            let lookup = |name: &str| match name {
-                "ALLOW_FROM" => Some(from.to_owned()),
-                "ALLOW_CHATS" => Some(chats.to_owned()),
-                _ => None,
-            };
-            access(Env::new(&lookup)).map_err(|error| error.to_string())
-        };
+        let of = |from, chats| from_table(&[("ALLOW_FROM", from), ("ALLOW_CHATS", chats)], access);
         assert!(of("", "").unwrap().is_open());
         let access =
             of("telegram-42, lark-ou_ada,telegram--1001", "telegram:chat:-7,feishu:chat:oc_1").unwrap();

@@ -8,8 +8,10 @@ use std::fmt::Debug;
 
 use annals_core::draft::Draft;
 use annals_core::message::{PartView, Role};
+use annals_core::record::Record;
 use serde_json::{Value, json};
 
+use crate::delivery::OutgoingReply;
 use crate::settings::{DmScope, GroupActivation, Settings};
 use crate::webhook::Incoming;
 
@@ -133,6 +135,20 @@ pub fn check_sound(draft: &Draft) {
     assert!(!draft.parts.is_empty() && draft.chat.actor_key(&draft.user_id).is_ok(), "{draft:?}");
     assert_eq!(draft.chat.to_string().parse().as_ref(), Ok(&draft.chat));
     let _ = draft.key();
+}
+
+/// Returns a reply to `to`, with its key and of its time.
+pub fn outgoing<'a>(to: &'a Record, text: &'a str, question: &'a str) -> OutgoingReply<'a> {
+    OutgoingReply {
+        to,
+        key: &to.key,
+        text,
+        question,
+        ts: to.ts,
+        moved_to: None,
+        survives_recall: false,
+        requests: &[],
+    }
 }
 
 /// Returns all that a log may show of an error.

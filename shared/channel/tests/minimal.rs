@@ -27,7 +27,9 @@ use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::{Settings, all_or_none};
 use annals_channel::setup::{self, Failure, Setup, SetupCommand};
 use annals_channel::split::{Dialect, split};
-use annals_channel::testing::{check_rules, check_sound, draft_of, settings, settings_of, shown, survives};
+use annals_channel::testing::{
+    check_rules, check_sound, draft_of, outgoing, settings, settings_of, shown, survives,
+};
 use annals_channel::webhook::{
     ApprovalResult, Events, Incoming, MAX_BODY_BYTES, ParseError, Press, ReadError, Response, Unverified,
     Verified, Webhook,
@@ -404,17 +406,8 @@ fn a_button_is_sent_to_the_thread_and_its_press_is_of_that_chat() {
     let to = annals_core::testing::stored(draft_of(&asked[0]).unwrap());
     let (tool, id, base) = ("refund".to_owned(), "0123456789abcdef".to_owned(), to.key.clone());
     let requests = [RequestedCall { number: None, tool, id, base, language: Language::En }];
-    let (key, question) = (&to.key, "May I?");
-    let reply = OutgoingReply {
-        to: &to,
-        key,
-        text: "",
-        question,
-        ts: to.ts,
-        moved_to: None,
-        survives_recall: false,
-        requests: &requests,
-    };
+    let question = "May I?";
+    let reply = OutgoingReply { requests: &requests, ..outgoing(&to, "", question) };
     let sent = body(&reply, question, Piece { index: 0, is_last: true });
     assert_eq!((&sent["to"], &sent["thread"]), (&json!("g1"), &json!("t1")));
     let denied = event(&json!({"thread": "t1", "press": sent["buttons"][1]["press"]}));
@@ -428,17 +421,7 @@ async fn a_reply_that_cannot_be_sent_is_kept_for_later() {
     let clock = Clock::manual(Timestamp::from_secs(1_764_057_600));
     let client = Pager::client(&config(), &clock).unwrap();
     let to: Record = annals_core::testing::user(0, 1);
-    let (text, question, requests) = ("Hello, Ada.", "", &[]);
-    let reply = OutgoingReply {
-        to: &to,
-        key: &to.key,
-        text,
-        question,
-        ts: to.ts,
-        moved_to: None,
-        survives_recall: false,
-        requests,
-    };
+    let reply = outgoing(&to, "Hello, Ada.", "");
     let sent = clock.advance_during(client.send(reply, 0, NO_PROGRESS)).await.0;
     assert!(matches!(sent, Err(DeliveryError::Unavailable { .. })), "{sent:?}");
 }

@@ -101,6 +101,7 @@ impl Platform for Client {
 
 #[cfg(test)]
 mod tests {
+    use annals_channel::testing::outgoing;
     use annals_core::approval::{question, request_part};
     use annals_core::message::{Role, ToolCall, UiMessage};
     use annals_core::testing::user;
@@ -123,16 +124,7 @@ mod tests {
                 let call = ToolCall { id: "c".into(), name: "shell".into(), input: input.clone() };
                 let parts = vec![request_part(&call, "0123456789abcdef", false)];
                 let question = question(&UiMessage::new("", Role::Assistant, parts), &En).unwrap();
-                let reply = OutgoingReply {
-                    to: &to,
-                    key: &to.key,
-                    text: before,
-                    question: &question,
-                    ts: to.ts,
-                    moved_to: None,
-                    survives_recall: false,
-                    requests: &[],
-                };
+                let reply = outgoing(&to, before, &question);
                 let json = serde_json::to_string_pretty(&input).unwrap();
                 let command = json.lines().find(|line| line.contains("command")).unwrap().trim();
                 let shown: Vec<_> = reply.texts().flat_map(chunks).collect();
