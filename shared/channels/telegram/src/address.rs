@@ -8,6 +8,7 @@ use super::metadata::Ids;
 ///
 /// Source: the parameters of [`sendMessage`](https://core.telegram.org/bots/api#sendmessage).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Default))]
 pub struct Address {
     /// `chat_id`: negative for groups and channels.
     pub chat_id: i64,

@@ -23,13 +23,7 @@ async fn start() -> (TelegramApi, Client, Clock) {
 }
 
 fn address(chat_id: i64) -> Address {
-    Address {
-        chat_id,
-        thread_id: None,
-        reply_to: None,
-        business_connection_id: None,
-        direct_messages_topic_id: None,
-    }
+    Address { chat_id, ..Address::default() }
 }
 
 fn texts(sent: &[Sent]) -> Vec<&str> {
@@ -90,17 +84,6 @@ async fn a_long_answer_arrives_complete() {
     assert_eq!(texts(&sent).join("\n"), markdown.replace("**", "").replace('`', "").trim());
     assert!(sent.iter().all(|sent| !sent.entities.is_empty()));
     assert_eq!(chunks(" \n"), []);
-}
-
-#[tokio::test]
-async fn a_message_with_refused_entities_is_sent_as_plain_text() {
-    let (api, client, _) = start().await;
-    api.edit(|store| store.refuse_entities = true);
-    let address = Address { reply_to: Some(5), ..address(CHAT) };
-    client.send_message(&address, &chunks("**a** [b](https://e.org)")[0], None).await.unwrap();
-    assert_eq!(texts(&api.sent()), ["a b (https://e.org)"]);
-    assert_eq!(api.sent()[0].reply_to, Some(5));
-    assert_eq!(api.statuses("sendMessage"), [400, 200]);
 }
 
 #[tokio::test]
@@ -323,13 +306,6 @@ fn errors_for_invalid_settings_name_the_variable() {
 async fn drafts_show_plain_text_and_pause_after_a_429() {
     let (api, client, clock) = start().await;
     let address = Address { thread_id: Some(5), ..address(42) };
-    assert!(address.takes_drafts());
-    for other in [
-        Address { chat_id: CHAT, ..address.clone() },
-        Address { business_connection_id: Some("b".into()), ..address.clone() },
-    ] {
-        assert!(!other.takes_drafts());
-    }
     assert_eq!(client.send_draft(&address, 7, " \n").await.ok(), Some(false));
     assert_eq!(client.send_draft(&address, 7, "Sow **beans** and **pe").await.ok(), Some(true));
     api.edit(|store| store.signs.rate_limit = (1, 30));

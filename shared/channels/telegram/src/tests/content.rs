@@ -45,13 +45,7 @@ fn a_missing_chat_type_is_inferred() {
 #[test]
 fn the_address_of_a_reply_is_read_from_the_record() {
     let address = |kind: &str, message: Value| Address::of(&stored(&draft(kind, &message)));
-    let plain = |chat_id, reply_to| Address {
-        chat_id,
-        thread_id: None,
-        reply_to,
-        business_connection_id: None,
-        direct_messages_topic_id: None,
-    };
+    let plain = |chat_id, reply_to| Address { chat_id, reply_to, ..Address::default() };
     assert_eq!(address("message", private(json!({"text": "x"}))), Some(plain(11, Some(5))));
     assert_eq!(address("message", private(json!({"text": "x", "message_id": 0}))), Some(plain(11, None)));
     assert_eq!(

@@ -90,15 +90,6 @@ fn a_press_belongs_to_the_chat_of_the_message_with_the_button() {
 }
 
 #[test]
-fn messages_of_one_second_keep_the_platforms_order() {
-    let at = |id: i64| draft("message", &private(json!({"text": "x", "message_id": id}))).key();
-    assert!(at(9) < at(10) && at(99) < at(100));
-    let edit =
-        draft("edited_message", &private(json!({"text": "y", "message_id": 9, "edit_date": 1_764_057_700})));
-    assert_eq!(edit.key(), at(9));
-}
-
-#[test]
 fn an_unknown_bot_name_is_taken_for_the_bots_only_in_a_private_chat() {
     let nameless = Bot { username: None, ..bot() };
     let check = |message: Value, wanted: bool| {
