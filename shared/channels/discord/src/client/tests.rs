@@ -98,15 +98,6 @@ async fn without_a_bot_an_ended_interaction_gets_no_answer_and_the_reason_is_cle
 }
 
 #[tokio::test]
-async fn an_answer_that_was_deleted_is_followed_up() {
-    let (api, client, clock) = start().await;
-    respond(&api);
-    api.edit(|store| store.delete_original(TOKEN));
-    client.send_message(&interaction(&clock), message("here", "a", true)).await.unwrap();
-    assert_eq!(api.texts(), ["here"]);
-}
-
-#[tokio::test]
 async fn a_message_of_the_bot_is_sent_once_whatever_happens_to_the_answer() {
     let (api, mut client, clock) = start().await;
     client.api.timeout = Duration::from_millis(300);

@@ -1,7 +1,6 @@
 //! Rules of [`parse`], one by one.
 
 use annals_channel::testing::{check_rules, settings_of};
-use annals_core::access::{Access, Admission};
 use annals_core::markup;
 use annals_core::message::{Role, UiMessage};
 use annals_core::reply_token::ReplyToken;
@@ -79,20 +78,6 @@ fn what_a_message_replies_to_is_kept_with_the_names_of_its_files() {
     said.metadata = draft(&message(fields)).metadata;
     let told = "[in reply to bo: \"@ada: frost kills beans [file a.png, image/png, image]\"]";
     assert_eq!(markup::about(&said).collect::<String>(), told);
-}
-
-#[test]
-fn a_person_is_admitted_by_the_same_name_in_every_window() {
-    let access = |persons: &[&str]| Access {
-        persons: Some(persons.iter().map(|&person| person.to_owned()).collect()),
-        chats: None,
-    };
-    let (ada, bo) = (access(&["discord-1033"]), access(&["discord-7"]));
-    let (direct, group) = (draft(&message(json!({"guild_id": null}))), draft(&ask(json!({}))));
-    assert_eq!((ada.of(&direct), ada.of(&group)), (Admission::Full, Admission::Full));
-    assert_eq!((bo.of(&direct), bo.of(&group)), (Admission::Refused, Admission::Context));
-    assert!(ada.may_hold(&direct.chat) && !bo.may_hold(&direct.chat));
-    assert!(ada.admits_press(&direct) && ada.admits_press(&group) && !bo.admits_press(&group));
 }
 
 proptest! {

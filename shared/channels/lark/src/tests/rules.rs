@@ -2,7 +2,7 @@
 
 use annals_channel::testing::{check_rules, settings_of};
 use annals_channel::webhook::ReadError;
-use annals_core::record::{Channel, Kind, Record};
+use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::testing::stored;
 
@@ -62,13 +62,6 @@ fn a_missing_thread_can_be_filled_in() {
     assert_eq!(draft_of(&incoming(&completed)).unwrap().chat.to_string(), "lark:chat:oc_group:thread:omt_1");
     assert_eq!(missing_thread(&received(group(text("hi")))), None);
     assert_eq!(with_thread(json!([]), "omt_1"), json!([]));
-}
-
-#[test]
-fn a_merge_forward_waits_for_its_children() {
-    let forward = received(group(with(mentions(), of_type("merge_forward", &json!({"content": "Merged"})))));
-    let Incoming::Partial(draft) = incoming(&forward) else { panic!("a merged message") };
-    assert!(draft.asks && draft.kind == Kind::Normal);
 }
 
 #[test]

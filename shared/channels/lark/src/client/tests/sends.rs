@@ -34,23 +34,6 @@ async fn send_all(client: &Client, markdown: &str, in_thread: bool) -> Result<()
 }
 
 #[tokio::test]
-async fn the_same_uuid_is_one_message_for_an_hour() {
-    let (api, client, _) = start_chat().await;
-    let to = address(Some("om_1"), false);
-    let chunk = &chunks("**a**")[0];
-    for _ in 0..2 {
-        client.send_chunk(&to, chunk, "key", 0).await.unwrap();
-    }
-    assert_eq!(api.sent().len(), 1);
-    assert_eq!(api.sent()[0].uuid, uuid("key", 0));
-    client.send_chunk(&to, chunk, "key", 1).await.unwrap();
-    assert_eq!(api.sent().len(), 2);
-    api.pass(Duration::from_mins(61));
-    client.send_chunk(&to, chunk, "key", 0).await.unwrap();
-    assert_eq!(api.sent().len(), 3);
-}
-
-#[tokio::test]
 async fn a_long_answer_arrives_complete_and_quotes_once() {
     let (api, client, _) = start_chat().await;
     let lines: Vec<String> =
