@@ -261,18 +261,13 @@ mod tests {
         Overview { kept: entries.to_vec(), ..Overview::default() }
     }
 
-    fn list(owner: &Owner, entries: &[StoredEntry], up_to: Option<u32>) -> String {
-        let (chat, now) = (chat(), Timestamp::MIN);
-        super::list(owner, &overview(entries), &ListView { chat: &chat, up_to, now }, &En)
-    }
-
-    fn chat() -> ChatKey {
-        ChatKey::telegram(42, None)
+    fn list(overview: &Overview, up_to: Option<u32>, texts: &dyn Texts) -> String {
+        let (owner, chat) = (Owner::User("ada".into()), ChatKey::telegram(42, None));
+        super::list(&owner, overview, &ListView { chat: &chat, up_to, now: Timestamp::MIN }, texts)
     }
 
     #[test]
     fn a_list_names_outside_tools_and_undoable_changes() {
-        let owner = Owner::User("ada".into());
         let mut marked = kept(1, "Pays to X.");
         marked.entry.outside = vec!["shop/lookup".into(), "web/fetch".into()];
         let undoable = |number, text, superseded_by| Undoable {
@@ -281,8 +276,7 @@ mod tests {
             until: Timestamp::MIN,
         };
         let undoable = vec![undoable(1, "Pays to Y.", Some(3)), undoable(2, "Likes tea.", None)];
-        let view = ListView { chat: &chat(), up_to: None, now: Timestamp::MIN };
-        let said = super::list(&owner, &Overview { undoable, ..overview(&[marked]) }, &view, &En);
+        let said = list(&Overview { undoable, ..overview(&[marked]) }, None, &En);
         assert_eq!(
             said,
             "What I remember about you:\n\n#1 Pays to X. (fact; 2025-11-21; saved after reading shop/lookup, web/fetch)\n\n\
@@ -295,32 +289,24 @@ mod tests {
 
     #[test]
     fn a_list_is_one_message_and_says_how_to_see_the_rest() {
-        let owner = Owner::User("ada".into());
-        assert_eq!(list(&owner, &[], None), "I remember nothing about you yet.");
+        assert_eq!(list(&overview(&[]), None, &En), "I remember nothing about you yet.");
         assert_eq!(
-            list(&owner, &[kept(1, "Likes\ntea."), kept(3, "喝茶")], None),
+            list(&overview(&[kept(1, "Likes\ntea."), kept(3, "喝茶")]), None, &En),
             "What I remember about you:\n\n#1 Likes tea. (fact; 2025-11-21)\n#3 喝茶 (fact; 2025-11-21)\n\nTo forget one: /forget and its number"
         );
-        let overview = overview(&[kept(3, "喝茶")]);
-        let chinese =
-            "我记得关于你的这些内容：\n\n#3 喝茶（事实；2025-11-21）\n\n要忘掉某一条：/forget 加编号";
         assert_eq!(
-            super::list(
-                &owner,
-                &overview,
-                &ListView { chat: &chat(), up_to: None, now: Timestamp::MIN },
-                &Zh
-            ),
-            chinese
+            list(&overview(&[kept(3, "喝茶")]), None, &Zh),
+            "我记得关于你的这些内容：\n\n#3 喝茶（事实；2025-11-21）\n\n要忘掉某一条：/forget 加编号"
         );
         let many: Vec<StoredEntry> = (1..=100).map(|number| kept(number, &"x".repeat(400))).collect();
-        let newest = list(&owner, &many, None);
+        let many = overview(&many);
+        let newest = list(&many, None, &En);
         assert!(newest.chars().count() < 4000);
         assert!(newest.contains("\n#100 xxx") && newest.contains("\nOlder ones: /memory 90\n"), "{newest}");
-        let older = list(&owner, &many, Some(5));
+        let older = list(&many, Some(5), &En);
         assert!(older.contains("\n#5 xxx") && !older.contains("Older ones") && !older.contains("#6 "));
         assert_eq!(
-            list(&owner, &[kept(7, "x")], Some(5)),
+            list(&overview(&[kept(7, "x")]), Some(5), &En),
             "There is nothing up to number 5. /memory lists the newest."
         );
     }

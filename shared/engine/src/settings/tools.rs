@@ -305,13 +305,13 @@ fn wrong(path: &str, problem: &str) -> ConfigError {
 
 #[cfg(test)]
 mod tests {
+    use annals_core::settings::from_table;
     use secrecy::ExposeSecret;
 
     use super::*;
 
     fn parse(text: &str) -> Result<ToolsConfig, String> {
-        let lookup = |name: &str| (name == "SHOP_TOKEN").then(|| "hunter2".to_owned());
-        ToolsConfig::parse(text, Env::new(&lookup)).map_err(|error| error.to_string())
+        from_table(&[("SHOP_TOKEN", "hunter2")], |env| ToolsConfig::parse(text, env))
     }
 
     #[test]
@@ -379,19 +379,14 @@ mod tests {
 
     #[test]
     fn the_setting_is_a_document_or_a_place_in_s3() {
-        let of = |value: &str| {
-            let lookup = |name: &str| (name == "TOOLS").then(|| value.to_owned());
-            ToolsSetting::from_env(Env::new(&lookup))
-        };
+        let of = |value| from_table(&[("TOOLS", value)], ToolsSetting::from_env);
         assert!(of("").unwrap().is_none());
         let Ok(Some(ToolsSetting::Stored { bucket, key })) = of("s3://b/path/tools.json") else {
             panic!("a place")
         };
         assert_eq!((bucket.as_str(), key.as_str()), ("b", "path/tools.json"));
-        assert!(of("s3://b").unwrap_err().to_string().starts_with("TOOLS must be s3://<bucket>/<key>"));
-        let lookup = |name: &str| (name == "ADMINS").then(|| "telegram-42, ada".to_owned());
-        assert_eq!(admins(Env::new(&lookup)).unwrap(), ["telegram-42", "ada"]);
-        let lookup = |name: &str| (name == "ADMINS").then(|| "a,,b".to_owned());
-        assert!(admins(Env::new(&lookup)).is_err());
+        assert!(of("s3://b").unwrap_err().starts_with("TOOLS must be s3://<bucket>/<key>"));
+        assert_eq!(from_table(&[("ADMINS", "telegram-42, ada")], admins).unwrap(), ["telegram-42", "ada"]);
+        assert!(from_table(&[("ADMINS", "a,,b")], admins).is_err());
     }
 }
