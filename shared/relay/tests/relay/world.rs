@@ -1,6 +1,5 @@
 //! A relay between the emulated gateway and a history on the embedded DynamoDB engine: [`World`].
 
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -98,17 +97,6 @@ pub(crate) struct Running {
     pub(crate) task: JoinHandle<Result<bool, RelayError>>,
 }
 
-/// Opens the stores of `dir`.
-async fn open(dir: &Path, clock: &Clock, outage: Outage) -> (History, RelayStore) {
-    let stores = Stores::open(dir).await.unwrap();
-    let config = stores.dynamodb.config().to_builder().interceptor(outage).build();
-    let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
-    let retention = Retention { stale_after: None, archive_grace: Duration::from_hours(168), archive: true };
-    let history = History::new(dynamodb, TABLE.into(), stores.bucket, clock.clone(), retention);
-    let store = RelayStore::beside(&history, BOT_ID);
-    (history, store)
-}
-
 fn chat(channel: &str) -> ChatKey {
     let [agent_id, guild_id] = ["annals", "5"].map(str::to_owned);
     ChatKey::new(Place::DiscordChannel { agent_id, guild_id, channel_id: channel.into() }).unwrap()
@@ -125,10 +113,6 @@ fn draft(message: &Value) -> Option<Draft> {
 }
 
 impl Sink {
-    fn new(gateway: Arc<DiscordGateway>, history: History) -> Self {
-        Self { gateway, history, state: Arc::default() }
-    }
-
     /// Fails the next `count` calls.
     pub(crate) fn fail(&self, count: usize) {
         self.state.failures.store(count, Ordering::SeqCst);
@@ -223,15 +207,28 @@ impl World {
         let clock = Clock::manual(Timestamp::from_millis(START).unwrap());
         let dir = tempfile::tempdir().unwrap();
         let outage = Outage::default();
-        let (history, store) = open(dir.path(), &clock, outage.clone()).await;
-        let sink = Sink::new(Arc::clone(&gateway), history.clone());
+        let stores = Stores::open(dir.path()).await.unwrap();
+        let config = stores.dynamodb.config().to_builder().interceptor(outage.clone()).build();
+        let dynamodb = aws_sdk_dynamodb::Client::from_conf(config);
+        let retention =
+            Retention { stale_after: None, archive_grace: Duration::from_hours(168), archive: true };
+        let history = History::new(dynamodb, TABLE.into(), stores.bucket, clock.clone(), retention);
+        let store = RelayStore::beside(&history, BOT_ID);
+        let sink = Sink { gateway: Arc::clone(&gateway), history: history.clone(), state: Arc::default() };
         let ticking = tokio::spawn(tick(clock.clone()));
         Self { gateway, clock, store, sink, outage, history, ticking, _dir: dir }
     }
 
     /// A relay that stores with this world's sink.
     pub(crate) fn relay(&self, change: impl FnOnce(&mut RelayConfig)) -> Relay<Sink> {
-        let mut config = config(self.gateway.api_base());
+        let mut config = RelayConfig {
+            application_id: BOT_ID.into(),
+            bot_id: BOT_ID.into(),
+            token: TOKEN.into(),
+            api_base: self.gateway.api_base().into(),
+            user_agent: "DiscordBot (test, 1)",
+            needs_message_content: false,
+        };
         change(&mut config);
         Relay::new(config, self.store.clone(), self.sink.clone(), self.clock.clone())
     }
@@ -307,18 +304,6 @@ impl Running {
     pub(crate) async fn kill(self) {
         self.task.abort();
         assert!(self.task.await.unwrap_err().is_cancelled());
-    }
-}
-
-/// Settings of a relay of the bot at `api_base`.
-fn config(api_base: &str) -> RelayConfig {
-    RelayConfig {
-        application_id: BOT_ID.into(),
-        bot_id: BOT_ID.into(),
-        token: TOKEN.into(),
-        api_base: api_base.into(),
-        user_agent: "DiscordBot (test, 1)",
-        needs_message_content: false,
     }
 }
 

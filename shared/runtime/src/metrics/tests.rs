@@ -1,9 +1,9 @@
 use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
 use annals_io::metrics::Metric;
+use annals_test_support::http::serve;
 use axum::routing::get;
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use super::*;
 
@@ -130,13 +130,11 @@ async fn a_request_is_an_invocation() {
     let reporter = reporter();
     let metrics = reporter.metrics.clone();
     let router = Router::new().route("/", get(async move || metrics.add(Metric::Turns, 1)));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     // On this thread, whose reports are collected.
-    tokio::spawn(async move { axum::serve(listener, reporter.of_router(router)).await });
+    let url = serve(reporter.of_router(router)).await;
     let client = annals_io::tls::loopback_client().build().unwrap();
     for _ in 0..2 {
-        client.get(format!("http://{address}/")).send().await.unwrap();
+        client.get(&url).send().await.unwrap();
     }
     assert_eq!(reported(), [1, 1]);
 }

@@ -1,13 +1,13 @@
 use std::sync::{Arc, Mutex};
 
 use annals_aws::connector::Https;
+use annals_test_support::http::serve;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use super::*;
 
@@ -106,8 +106,6 @@ async fn stand_in(answers: &[(&str, StatusCode, Value)]) -> (SdkConfig, Arc<Mute
     let answers: Vec<(String, StatusCode, Value)> =
         answers.iter().map(|(name, status, body)| ((*name).to_owned(), *status, body.clone())).collect();
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let router = Router::new().route(
         "/",
         post({
@@ -122,11 +120,10 @@ async fn stand_in(answers: &[(&str, StatusCode, Value)]) -> (SdkConfig, Arc<Mute
             }
         }),
     );
-    tokio::spawn(async move { axum::serve(listener, router).await });
     let config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
         .region(Region::new("eu-central-1"))
-        .endpoint_url(format!("http://{address}"))
+        .endpoint_url(serve(router).await)
         .credentials_provider(SharedCredentialsProvider::new(Credentials::new(
             "test", "test", None, None, "test",
         )))

@@ -1,10 +1,10 @@
 use annals_core::chat_key::ChatKey;
 use annals_core::sort_key::Timestamp;
 use annals_io::recorder::Recorder;
+use annals_test_support::http::serve;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::prelude::*;
@@ -16,16 +16,13 @@ use crate::telemetry::{INVOCATION_TARGET, of_chat};
 /// Starts a collector that answers with `status`. Returns its requests with the key that they had.
 async fn collector(status: StatusCode) -> (Traces, mpsc::UnboundedReceiver<(String, Value)>) {
     let (sent, received) = mpsc::unbounded_channel();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}/", listener.local_addr().unwrap());
     let take = async move |headers: HeaderMap, body: String| {
         assert_eq!(headers["content-type"], "application/json");
         let key = headers["x-key"].to_str().unwrap().to_owned();
         sent.send((key, serde_json::from_str(&body).unwrap())).unwrap();
         status
     };
-    let router = Router::new().route("/v1/traces", post(take));
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let endpoint = serve(Router::new().route("/v1/traces", post(take))).await + "/";
     let lookup = move |name: &str| match name {
         ENDPOINT => Some(endpoint.clone()),
         HEADERS => Some("X-Key = hunter2, x-other=1".to_owned()),
