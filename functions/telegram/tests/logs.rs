@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use annals_core::chat_key::ChatKey;
+use annals_test_support::http::serve;
 use annals_test_support::lambda_api::LambdaApi;
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 /// Returns a call of the webhook, as API Gateway passes it on.
@@ -55,9 +55,7 @@ async fn handle_at(level: &str) -> Handled {
             drop(called.send(headers["x-amzn-trace-id"].to_str().unwrap().to_owned()));
             (StatusCode::BAD_REQUEST, r#"{"__type": "ValidationException"}"#)
         });
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, aws).await });
+    let aws = serve(aws).await;
 
     let mut function = Command::new(env!("CARGO_BIN_EXE_telegram"))
         .env_clear()
@@ -69,14 +67,14 @@ async fn handle_at(level: &str) -> Handled {
             ("AWS_REGION", "eu-central-1"),
             ("AWS_ACCESS_KEY_ID", "test"),
             ("AWS_SECRET_ACCESS_KEY", "test"),
-            ("AWS_ENDPOINT_URL", &format!("http://{address}")),
+            ("AWS_ENDPOINT_URL", &aws),
             ("ANNALS_TABLE", "t"),
             ("ANNALS_BUCKET", "b"),
             ("ANNALS_QUEUE_URL", "http://127.0.0.1:9/q.fifo"),
             ("TELEGRAM_BOT_TOKEN", "77:token"),
             ("TELEGRAM_WEBHOOK_SECRET", "hunter2"),
             ("RUST_LOG", level),
-            ("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}")),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &aws),
         ])
         .stdout(Stdio::piped())
         .spawn()

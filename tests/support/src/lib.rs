@@ -15,7 +15,7 @@
 //! - [`audit`]: a reader of a data directory that shares no code with the program, and checks what must be true of it.
 //! - [`http`]: HTTP clients, and servers of any router.
 //! - [`json`]: JSON for the tests of parsers.
-//! - [`template`], [`permissions`]: the SAM template, and each function's role in it.
+//! - [`template`], [`permissions`](mod@permissions): the SAM template, and each function's role in it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

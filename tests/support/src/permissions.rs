@@ -79,6 +79,19 @@ const OF_THE_SDK: [&str; 2] = ["sts:AssumeRole", "sts:AssumeRoleWithWebIdentity"
 /// A permission: the template's condition that it depends on, the action, the resource.
 type Grant = (Option<String>, String, String);
 
+/// A test that calls [`check`](crate::permissions::check), in a file of its own:
+/// `permissions!("Agent", env!("CARGO_BIN_EXE_agent"));`
+#[macro_export]
+macro_rules! permissions {
+    ($function:literal, $program:expr) => {
+        #[test]
+        #[cfg_attr(not(debug_assertions), ignore = "an optimised program lacks the symbols")]
+        fn the_role_permits_the_program_s_calls_and_no_others() {
+            $crate::permissions::check($function, $program);
+        }
+    };
+}
+
 /// Compares the role of `function` with what `program` can call. In an optimised program, what is inlined has no symbol.
 pub fn check(function: &str, program: &str) {
     every_call_has_a_row();

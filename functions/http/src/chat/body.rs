@@ -170,7 +170,7 @@ fn without_halves(json: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -186,25 +186,29 @@ mod tests {
     #[test]
     fn refuses_invalid_requests_without_quoting_messages() {
         let said = json!({"id": "m", "role": "user", "parts": [{"type": "text", "text": "secret"}]});
-        for bad in [
-            json!({"messages": [said]}),
-            json!({"id": 7, "messages": [said]}),
-            json!({"id": "r"}),
-            json!({"id": "r", "messages": []}),
-            json!({"id": "r", "messages": [said], "message": said}),
-            json!({"id": "r", "messages": [said], "trigger": "resume-stream"}),
-            json!({"id": "r", "messages": [{"id": "m", "role": "system", "parts": []}]}),
-            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": []}]}),
-            json!({"id": "r", "messages": [{"id": "m", "role": "secret", "parts": []}]}),
-            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": ["secret"]}]}),
-            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "x": "secret"}]}]}),
-            json!({"id": "r", "messages": [{"id": "m", "role": "user", "parts": [{"type": "file", "url": "secret"}]}]}),
-            json!({"id": "r", "messages": [said], "userId": ""}),
-            json!({"id": "r", "messages": [said], "scope": "secret"}),
-            json!("secret"),
+        let last = |role: &str, parts: Value| {
+            let message = json!({"id": "m", "role": role, "parts": parts});
+            json!({"id": "r", "messages": [message]})
+        };
+        for (bad, reason) in [
+            (json!({"messages": [said]}), NO_ID),
+            (json!({"id": 7, "messages": [said]}), NO_ID),
+            (json!({"id": "r"}), "give the conversation as"),
+            (json!({"id": "r", "messages": []}), "no messages"),
+            (json!({"id": "r", "messages": [said], "message": said}), "give the conversation as"),
+            (json!({"id": "r", "messages": [said], "trigger": "resume-stream"}), "the trigger"),
+            (last("system", json!([])), "a system message"),
+            (last("user", json!([])), "no parts"),
+            (last("secret", json!([])), "the body must be"),
+            (last("user", json!(["secret"])), "the body must be"),
+            (last("user", json!([{"type": "text", "x": "secret"}])), "a string \"text\""),
+            (last("user", json!([{"type": "file", "url": "secret"}])), "a string \"mediaType\""),
+            (json!({"id": "r", "messages": [said], "userId": ""}), "1 to 512 bytes"),
+            (json!({"id": "r", "messages": [said], "scope": "secret"}), "the scope"),
+            (json!("secret"), "the body must be"),
         ] {
             let detail = Submission::parse(bad.to_string().as_bytes()).unwrap_err().detail;
-            assert!(!detail.contains("secret"), "{bad}: {detail}");
+            assert!(detail.contains(reason) && !detail.contains("secret"), "{bad}: {detail}");
         }
     }
 }
