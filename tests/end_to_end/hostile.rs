@@ -7,7 +7,7 @@ use annals_channel::channel::ProvedCall;
 use annals_core::record::Channel;
 use annals_runtime::request_body::READ_TIMEOUT;
 use annals_test_support::discord_api::DiscordApi;
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use annals_test_support::lark_api::LarkApi;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::future::{join, join_all};
@@ -18,7 +18,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::app::{APP_KEY, TestApp, a_while, lines};
-use crate::discord::settings_of;
+use crate::discord;
+use crate::lark;
 
 /// Every route that takes a body of a stranger.
 static ROUTES: LazyLock<Vec<String>> = LazyLock::new(|| {
@@ -42,12 +43,9 @@ impl Target {
         let app = TestApp::builder()
             .telegram()
             .model()
-            .set("LARK_APP_ID", APP_ID)
-            .set("LARK_APP_SECRET", APP_SECRET)
-            .set("LARK_VERIFICATION_TOKEN", "lark-verification-token")
+            .set_all(&lark::settings_of(lark.base_url()))
             .set("LARK_ENCRYPT_KEY", "lark-encrypt-key")
-            .set("LARK_API_BASE", lark.base_url())
-            .set_all(&settings_of(&discord))
+            .set_all(&discord::settings_of(&discord))
             .set("DISCORD_BOT_TOKEN", "");
         Self { app: app.start().await, _lark: lark, _discord: discord }
     }

@@ -30,16 +30,8 @@ impl LarkApp {
 
     pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
         let lark = LarkApi::start().await;
-        let mut builder = TestApp::builder()
-            .model()
-            .set("LARK_APP_ID", APP_ID)
-            .set("LARK_APP_SECRET", APP_SECRET)
-            .set("LARK_VERIFICATION_TOKEN", TOKEN)
-            .set("LARK_ENCRYPT_KEY", KEY)
-            .set("LARK_API_BASE", lark.base_url());
-        for (name, value) in settings {
-            builder = builder.set(name, value);
-        }
+        let builder = TestApp::builder().model().set_all(&settings_of(lark.base_url()));
+        let builder = builder.set("LARK_ENCRYPT_KEY", KEY).set_all(settings);
         Self { app: builder.start().await, lark }
     }
 
@@ -74,6 +66,16 @@ impl LarkApp {
     pub(crate) fn sent(&self) -> Vec<String> {
         self.lark.sent().iter().map(Sent::text).collect()
     }
+}
+
+/// Returns the settings of a program whose bot is at `base`, all but `LARK_ENCRYPT_KEY`.
+pub(crate) fn settings_of(base: &str) -> [(&'static str, &str); 4] {
+    [
+        ("LARK_APP_ID", APP_ID),
+        ("LARK_APP_SECRET", APP_SECRET),
+        ("LARK_VERIFICATION_TOKEN", TOKEN),
+        ("LARK_API_BASE", base),
+    ]
 }
 
 /// Creates an `im.message.receive_v1` event whose message is `seconds` after [`NOW`].

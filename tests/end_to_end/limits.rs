@@ -26,8 +26,7 @@ const MORNING: i64 = 6 * 3600;
 const DAY: i64 = 24 * 3600;
 
 async fn limited(limits: &str, more: &[(&str, &str)]) -> TestApp {
-    let builder = TestApp::builder().set("GROUP_ACTIVATION", "always").set("LIMITS", limits);
-    let builder = more.iter().fold(builder, |builder, (name, value)| builder.set(name, value));
+    let builder = TestApp::builder().set("GROUP_ACTIVATION", "always").set("LIMITS", limits).set_all(more);
     let app = builder.telegram().model().start().await;
     app.clock().advance(Duration::from_secs(MORNING.unsigned_abs()));
     app

@@ -4,12 +4,14 @@ use annals_channel_telegram::allowed_updates;
 use annals_core::command;
 use annals_core::language::Language;
 use annals_test_support::aws_api::AwsApi;
-use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi};
+use annals_test_support::lark_api::{APP_ID, LarkApi};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi};
 use serde_json::{Value, json};
 
 use crate::app::TELEGRAM_SECRET;
+use crate::discord;
+use crate::lark;
 use crate::process::{Process, program};
 use crate::terminal::{beside, piped};
 use crate::turns::assert_has;
@@ -178,19 +180,10 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
     assert_eq!((aws.secret("annals").len(), aws.secret("text").len()), (1, 1));
 }
 
-fn app(lark: &LarkApi) -> Settings {
-    settings(&[
-        ("LARK_APP_ID", APP_ID),
-        ("LARK_APP_SECRET", APP_SECRET),
-        ("LARK_VERIFICATION_TOKEN", "a-verification-token"),
-        ("LARK_API_BASE", lark.base_url()),
-    ])
-}
-
 #[tokio::test]
 async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
     let (lark, dir) = (LarkApi::start().await, tempfile::tempdir().unwrap());
-    let plain = app(&lark);
+    let plain = settings(&lark::settings_of(lark.base_url()));
     let encrypted: Settings =
         [plain.clone(), vec![("LARK_ENCRYPT_KEY", "an-encrypt-key".to_owned())]].concat();
     for settings in [&plain, &encrypted] {
@@ -270,20 +263,10 @@ async fn a_profile_that_signs_in_another_way_is_met_with_what_to_run() {
     }
 }
 
-fn discord_app(discord: &DiscordApi) -> Settings {
-    let (key, base) = (public_key(), discord.base_url());
-    settings(&[
-        ("DISCORD_APPLICATION_ID", APPLICATION_ID),
-        ("DISCORD_PUBLIC_KEY", &key),
-        ("DISCORD_BOT_TOKEN", BOT_TOKEN),
-        ("DISCORD_API_BASE", &base),
-    ])
-}
-
 #[tokio::test]
 async fn setup_registers_discord_s_commands_and_sets_its_addresses() {
     let (discord, dir) = (DiscordApi::start().await, tempfile::tempdir().unwrap());
-    let settings = discord_app(&discord);
+    let settings = discord::settings_of(&discord);
     let process = Process::start(dir.path(), &settings);
     let url = format!("{}/discord", process.base);
     for _ in 0..2 {
@@ -311,7 +294,7 @@ async fn setup_registers_discord_s_commands_and_sets_its_addresses() {
 #[tokio::test]
 async fn setup_changes_nothing_at_discord_if_something_does_not_fit() {
     let (discord, dir) = (DiscordApi::start().await, tempfile::tempdir().unwrap());
-    let settings = discord_app(&discord);
+    let settings = discord::settings_of(&discord);
     let with = |name: &'static str, value: &str| {
         let mut other = settings.clone();
         other.retain(|(known, _)| *known != name);

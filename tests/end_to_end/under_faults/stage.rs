@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use annals_core::record::Channel;
 use annals_local::import::import;
-use annals_test_support::discord_api::{APPLICATION_ID, BOT_TOKEN, DiscordApi, public_key};
+use annals_test_support::discord_api::DiscordApi;
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, LarkApi};
+use annals_test_support::lark_api::LarkApi;
 use annals_test_support::mcp_server::{self, McpServer};
 use reqwest::{Method, Response, StatusCode};
 use serde_json::{Value, json};
@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 use super::{CONVERSATION, HOUR, OLD, STEP, say};
 use crate::app::{APP_KEY, TestApp, loopback_client, passing, wait_until};
 use crate::chat;
+use crate::discord;
 use crate::import::options;
-use crate::lark::TOKEN;
+use crate::lark;
 use crate::remembering::notes_of_tea;
 
 /// Share of the requests that meet a fault.
@@ -49,22 +50,15 @@ impl Stage {
         let tools = json!({"url": proxies[2].url(), "tools": {
             "refund": {"approval": true}, "fail": off, "slow": off, "picture": off, "long": off, "old": off,
         }});
-        let settings = [
-            ("LARK_APP_ID", APP_ID),
-            ("LARK_APP_SECRET", APP_SECRET),
-            ("LARK_VERIFICATION_TOKEN", TOKEN),
-            ("LARK_API_BASE", proxies[0].url()),
-            ("DISCORD_APPLICATION_ID", APPLICATION_ID),
-            ("DISCORD_PUBLIC_KEY", &public_key()),
-            ("DISCORD_BOT_TOKEN", BOT_TOKEN),
-            ("DISCORD_API_BASE", proxies[1].url()),
-            ("TOOLS", &shop.tools(&tools)),
-            ("SHOP_TOKEN", mcp_server::TOKEN),
-            ("CONTEXT_WINDOW", window),
-            ("KEEP_RECENT", "4"),
-        ];
         let builder = TestApp::builder().telegram().model().refusals_are_fine().faulty(&dice);
-        let builder = settings.iter().fold(builder, |builder, (name, value)| builder.set(name, value));
+        let builder = builder
+            .set_all(&lark::settings_of(proxies[0].url()))
+            .set_all(&discord::settings_of(&discord))
+            .set("DISCORD_API_BASE", proxies[1].url())
+            .set("TOOLS", &shop.tools(&tools))
+            .set("SHOP_TOKEN", mcp_server::TOKEN)
+            .set("CONTEXT_WINDOW", window)
+            .set("KEEP_RECENT", "4");
         let app = builder.start().await;
         app.model().answer_by(notes_of_tea);
         let front = FaultProxy::start(Service::Model, app.base(), &dice).await;
