@@ -257,7 +257,8 @@ async fn a_cancelled_schedule_and_that_of_a_forgotten_chat_never_run() {
     app.finish().await;
 }
 
-/// An operator has the chat: what a text says comes all the same, what a model would be asked waits.
+/// An operator has the chat: what a text says comes all the same. What a model would be asked waits for the return, since the
+/// operator does not see it as a question.
 #[tokio::test]
 async fn a_chat_that_is_taken_over_gets_its_texts() {
     let app = TestApp::start().await;
@@ -267,9 +268,15 @@ async fn a_chat_that_is_taken_over_gets_its_texts() {
     app.request(Method::PUT, &chat_path(CHAT, "takeover")).bearer_auth(OPS_KEY).send().await.unwrap();
     pass(&app, 61, 2).await;
     assert_eq!(app.last_sent().text, "Tea");
+    let message = json!({"messageId": "op-1", "text": "From a person"});
+    assert_eq!(app.post(&chat_path(CHAT, "send"), OPS_KEY, &message).await.status, 202);
+    app.idle().await;
+    assert_eq!(app.sent_texts()[2..], ["From a person"]);
     app.call(Method::DELETE, &chat_path(CHAT, "takeover"), OPS_KEY).await;
     app.idle().await;
-    assert_eq!(app.sent_texts().len(), 3);
+    let sent = app.sent_texts();
+    assert!(sent.len() == 4 && sent[3].ends_with("Weather?"), "{sent:?}");
+    assert_answered_once(&app.records(CHAT).await);
     app.finish().await;
 }
 

@@ -110,28 +110,6 @@ async fn a_run_that_asks_the_model_loses_its_chat_to_the_operator() {
     app.finish().await;
 }
 
-/// The operator does not see it as a question, and the person waits for it.
-#[tokio::test]
-async fn a_task_that_comes_due_during_a_takeover_is_answered_after_the_return() {
-    let app = TestApp::start().await;
-    app.ada_says(1, "hello").await;
-    take_over(&app, CHAT, "Grace").await;
-    let at = app.clock().now().plus(Duration::from_mins(1)).rfc3339();
-    let task = json!({"prompt": "Weather?", "at": at});
-    assert_eq!(app.post(&chat_path(CHAT, "schedules"), OPS_KEY, &task).await.status, 201);
-    app.clock().advance(Duration::from_mins(2));
-    let has_come = async || app.records(CHAT).await.iter().any(|record| record.due().is_some());
-    app.as_time_passes(Box::pin(wait_until("the task has come due", has_come))).await;
-    operate(&app, CHAT, "op-1", "From a person").await;
-    assert_eq!(app.sent_texts()[1..], ["From a person"]);
-    hand_back(&app, CHAT).await;
-    app.idle().await;
-    let sent = app.sent_texts();
-    assert!(sent.len() == 3 && sent[2].ends_with("Weather?"), "{sent:?}");
-    assert_answered_once(&app.records(CHAT).await);
-    app.finish().await;
-}
-
 /// Without a takeover a question keeps its own answer. What was sent is in view of the person's answer to it.
 #[tokio::test]
 async fn a_message_of_an_operator_needs_no_question_and_takes_none() {

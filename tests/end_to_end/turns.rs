@@ -134,33 +134,6 @@ async fn messages_during_a_model_s_failure_are_answered_when_it_recovers() {
 }
 
 #[tokio::test]
-async fn messages_during_a_turn_are_answered_by_the_next() {
-    let app = TestApp::start().await;
-    app.hold(private(42, 1, "one")).await;
-    for (id, text) in [(2, "two"), (3, "three"), (4, "four")] {
-        app.receive(private(42, id, text)).await;
-    }
-    app.model().resume();
-    app.idle().await;
-    assert_eq!(
-        app.lines(CHAT).await,
-        [
-            "1 user: one",
-            "1/reply assistant: You said: one",
-            "2 user: two",
-            "3 user: three",
-            "4 user: four",
-            "4/reply assistant: You said: two\nthree\nfour",
-        ]
-    );
-    assert_answered_once(&app.records(CHAT).await);
-    assert_eq!(app.model().count(), 2);
-    let quotes: Vec<_> = app.telegram_api().sent().into_iter().map(|sent| sent.reply_to).collect();
-    assert_eq!(quotes, [Some(1), Some(4)]);
-    app.finish().await;
-}
-
-#[tokio::test]
 async fn each_chat_has_one_run_at_a_time() {
     let app = TestApp::start().await;
     app.model().delay(Duration::from_millis(5));
