@@ -390,6 +390,7 @@ mod tests {
             let answer = hyper::Response::builder().status(status).body(body).unwrap();
             let failed = api.refusal(answer.into()).await;
             assert!(failed.words.contains(words), "{status} {body}: {}", failed.words);
+            assert_eq!(failed.may_pass(), status >= 429, "{status}");
         }
     }
 }

@@ -1,22 +1,17 @@
 //! `annals tail`: each event once and in order, over a connection that fails, and over the data directory.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use annals_io::clock::Clock;
-use annals_test_support::http::serve;
-use axum::Router;
-use axum::extract::Request;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, loopback_client};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path};
+use crate::process::program;
 use crate::turns::assert_has;
 use crate::updates::private;
 
@@ -32,16 +27,9 @@ struct Tail {
 
 impl Tail {
     fn start(settings: &[(&str, &str)], arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_annals"))
-            .env_clear()
-            .env("RUST_LOG", "off")
-            .envs(settings.iter().copied())
-            .args(["tail", "--json", "--every", "1"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let arguments = [&["tail", "--json", "--every", "1"][..], arguments].concat();
+        let mut command = program(settings, &arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, events) = channel();
         std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -73,28 +61,13 @@ fn shown(line: &str) -> String {
     parts.join(" ").trim_end().to_owned()
 }
 
-/// An address that forwards to the program while `is_up`.
-async fn in_front_of(app: &TestApp, is_up: Arc<AtomicBool>) -> String {
-    let (base, client) = (app.base().to_owned(), loopback_client());
-    let forward = async move |request: Request| -> Response {
-        if !is_up.load(Ordering::SeqCst) {
-            return StatusCode::BAD_GATEWAY.into_response();
-        }
-        let key = request.headers()[header::AUTHORIZATION].clone();
-        let answer = client.get(format!("{base}{}", request.uri())).header(header::AUTHORIZATION, key).send();
-        let answer = answer.await.unwrap();
-        (answer.status(), answer.bytes().await.unwrap()).into_response()
-    };
-    serve(Router::new().fallback(forward)).await
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_event_is_told_once_also_if_polls_fail() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
     app.handle(private(42, 1, "before")).await;
-    let is_up = Arc::new(AtomicBool::new(true));
-    let base = in_front_of(&app, Arc::clone(&is_up)).await;
-    let tail = Tail::start(&[("ANNALS_URL", &base), ("ANNALS_KEY", OPS_KEY)], &["--earlier", "1"]);
+    let dice = Dice::new(1, 0);
+    let front = FaultProxy::start(Service::Model, app.base(), &dice).await;
+    let tail = Tail::start(&[("ANNALS_URL", front.url()), ("ANNALS_KEY", OPS_KEY)], &["--earlier", "1"]);
     assert_eq!(tail.next(1), ["answered annals #1/reply You said: before"]);
 
     app.handle(private(42, 2, "hello")).await;
@@ -105,7 +78,7 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     assert_eq!(events, [answered, "arrived Ada #2 hello", "delivered annals #2/reply"]);
 
     // More than a page, in a chat that was not seen before, while no poll gets through.
-    is_up.store(false, Ordering::SeqCst);
+    dice.cut(true);
     Clock::system().sleep(Duration::from_secs(2)).await;
     let asked = app.model().count();
     app.model().hang();
@@ -118,7 +91,7 @@ async fn each_event_is_told_once_also_if_polls_fail() {
     app.idle().await;
     app.telegram_api().block(42);
     app.handle(private(42, 3, "are you there?")).await;
-    is_up.store(true, Ordering::SeqCst);
+    dice.cut(false);
     let mut events = tail.next(65);
     let of_telegram: Vec<String> = events.extract_if(.., |event| event.contains("#3")).collect();
     assert_eq!(of_telegram.len(), 3, "{of_telegram:?}");
