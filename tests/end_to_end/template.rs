@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use annals_agent::Attempt;
+use annals_compactor::function::MARGIN;
 use annals_compactor::{PATIENCE, Report, metrics};
 use annals_core::sort_key::Timestamp;
 use annals_io::metrics::{Metric, NAMESPACE};
@@ -133,37 +134,28 @@ fn each_channel_is_named_in_the_same_places() {
     }
 }
 
-/// The name of the stack's table, or of the one restored in its place.
-fn table_in_use() -> Value {
-    json!({"Fn::If": ["HasRestoredTable", {"Ref": "RestoredTable"}, {"Ref": "Table"}]})
-}
-
-/// Conditions of an alarm: statistic, seconds of a period, periods, threshold, and the treatment of missing data.
-fn rule(alarm: &Value) -> [Value; 5] {
-    assert_eq!(alarm["ComparisonOperator"], "GreaterThanOrEqualToThreshold");
-    ["Statistic", "Period", "EvaluationPeriods", "Threshold", "TreatMissingData"]
-        .map(|name| alarm[name].clone())
-}
-
 #[test]
 fn archive_alarms_fire_on_a_metric_of_a_run_or_if_it_is_missing() {
     let line = metrics::embedded(&Report::default(), "annals-t", Duration::from_hours(168), Timestamp::MIN);
     let written = &line["_aws"]["CloudWatchMetrics"][0];
-    let names: Vec<_> = written["Metrics"].as_array().unwrap().iter().map(|metric| &metric["Name"]).collect();
+    // The stack's table, or the one restored in its place.
+    let table = json!({"Fn::If": ["HasRestoredTable", {"Ref": "RestoredTable"}, {"Ref": "Table"}]});
+    let variables = &TEMPLATE["Globals"]["Function"]["Environment"]["Variables"];
+    assert_eq!(variables["ANNALS_TABLE"], table);
+    // Statistic, seconds of a period, periods, threshold, and the treatment of missing data.
     let [overdue, behind] = ["CompactorOverdue", "ArchiveBehind"].map(|name| {
         let alarm = properties(name);
         assert_eq!(alarm["Namespace"], written["Namespace"]);
         assert_eq!(alarm["MetricName"], "GraceUsed");
-        assert!(names.contains(&&alarm["MetricName"]), "{names:?}");
         // One dimension, whose value is the name that the function is given.
         let dimension = &alarm["Dimensions"][0];
         assert_eq!(written["Dimensions"], json!([[dimension["Name"]]]));
-        assert_eq!((&line["Table"], &dimension["Value"]), (&json!("annals-t"), &table_in_use()));
+        assert_eq!((&line["Table"], &dimension["Value"]), (&json!("annals-t"), &table));
         assert_eq!(alarm["Dimensions"].as_array().unwrap().len(), 1);
-        rule(alarm)
+        assert_eq!(alarm["ComparisonOperator"], "GreaterThanOrEqualToThreshold");
+        ["Statistic", "Period", "EvaluationPeriods", "Threshold", "TreatMissingData"]
+            .map(|field| alarm[field].clone())
     });
-    let table = &TEMPLATE["Globals"]["Function"]["Environment"]["Variables"]["ANNALS_TABLE"];
-    assert_eq!(*table, table_in_use());
     assert_eq!(overdue, [json!("Maximum"), json!(7200), json!(1), json!(25), json!("breaching")]);
     assert_eq!(behind, [json!("Maximum"), json!(7200), json!(1), json!(75), json!("notBreaching")]);
     // What waits is seen in each period, and so is that nobody looks: runs are far more frequent.
@@ -395,11 +387,6 @@ fn a_history_outlives_its_stack() {
 
 #[test]
 fn a_function_lives_as_long_as_its_code_counts_on() {
-    const COMPACTOR: &str = include_str!("../../functions/compactor/src/function.rs");
-    let number = |source: &str, before: &str| -> u64 {
-        let (_, rest) = source.split_once(before).unwrap_or_else(|| panic!("no {before}"));
-        rest[..rest.find(')').unwrap()].parse().unwrap()
-    };
     let secs = &TEMPLATE["Mappings"]["Agent"]["Secs"];
     let lease = annals_agent::LEASE.as_secs();
     assert_eq!(properties("Agent")["Timeout"], json!({"Fn::FindInMap": ["Agent", "Secs", "Timeout"]}));
@@ -410,9 +397,8 @@ fn a_function_lives_as_long_as_its_code_counts_on() {
     assert_eq!(properties("Queue")["VisibilityTimeout"], visibility);
     assert_eq!(secs["Visibility"], lease + 60);
 
-    let margin = number(COMPACTOR, "const MARGIN: Duration = Duration::from_secs(");
     let timeout = properties("Compactor")["Timeout"].as_u64().unwrap();
     // The last visit that is taken up may take all its time, and there is time for others before it.
-    assert!(timeout > 2 * PATIENCE.as_secs() + margin, "{timeout}");
+    assert!(timeout > (2 * PATIENCE + MARGIN).as_secs(), "{timeout}");
     assert!(timeout < 15 * 60, "so runs do not pile up");
 }

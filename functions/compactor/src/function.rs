@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::{Compactor, PATIENCE, metrics};
 
 /// Time that is reserved after the last visit for updating the index and reporting.
-const MARGIN: Duration = Duration::from_secs(15);
+pub const MARGIN: Duration = Duration::from_secs(15);
 
 /// Settings of the function.
 pub struct Config {
