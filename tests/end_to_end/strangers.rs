@@ -21,9 +21,7 @@ async fn with(from: &str, chats: &str) -> TestApp {
 }
 
 async fn strangers(app: &TestApp) -> Vec<Value> {
-    let answer = app.request(Method::GET, "/v1/strangers").bearer_auth(OPS_KEY).send().await.unwrap();
-    let body: Value = answer.json().await.unwrap();
-    body["strangers"].as_array().unwrap().clone()
+    app.get("/v1/strangers").await["strangers"].as_array().unwrap().clone()
 }
 
 #[tokio::test]

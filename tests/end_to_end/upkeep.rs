@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use annals_local::stores::TABLE;
 use annals_store::history::due::{Entry, shard_of};
 
 use crate::app::{TestApp, wait_until};
@@ -17,12 +16,7 @@ async fn chats_are_visited_when_due_and_records_expire_afterwards() {
     let told = app.history(CHAT).await;
     assert_eq!(told.len(), 2);
     let arrived = app.clock().now();
-    let stores = app.stores();
-    let is_stored = async || {
-        let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
-        let is_record = |sk: &str| sk.starts_with(|first: char| first.is_ascii_digit());
-        items.iter().any(|item| is_record(item["sk"].as_s().unwrap()))
-    };
+    let is_stored = async || !app.records(CHAT).await.is_empty();
     let history = app.open_history();
     let chat = CHAT.parse().unwrap();
     let due = async || -> Vec<Entry> {

@@ -99,7 +99,6 @@ async fn usage_is_summed_by_chat_person_key_model_and_day() {
 async fn usage_command_tells_of_today_and_of_thirty_days() {
     let app = priced().await;
     app.handle(private(42, 1, "hello")).await;
-    app.archive_everything("telegram:chat:42").await;
     app.leave_the_table("telegram:chat:42").await;
     // The next morning, so that no day ends meanwhile.
     let now = app.clock().now();

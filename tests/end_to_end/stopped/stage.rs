@@ -111,10 +111,8 @@ impl World {
     /// Returns the result; fails if something is lost or there twice.
     pub(super) async fn check(&self, said: &BTreeSet<SortKey>, what: &str) -> Outcome {
         let records = self.listed().await;
-        assert!(records.is_sorted_by(|a, b| a.key < b.key), "{what}: {:?}", keys(&records));
-        let bases: BTreeSet<SortKey> =
-            records.iter().filter(|r| r.user_id == "42").map(|record| record.key.base()).collect();
-        assert_eq!(bases, *said, "{what}: every message");
+        assert!(records.is_sorted_by(|a, b| a.key < b.key), "{what}: {records:#?}");
+        assert_eq!(said_in(&records), *said, "{what}: every message");
         let asked = records.iter().filter(|record| record.asks()).map(|record| record.key.base());
         let mut answered: Vec<SortKey> = records.iter().flat_map(|record| record.covers().to_vec()).collect();
         answered.sort();
@@ -180,11 +178,11 @@ impl World {
 
     /// Returns the messages of Ada in the table.
     pub(super) async fn said(&self) -> BTreeSet<SortKey> {
-        let records = self.records().await;
-        records.iter().filter(|record| record.user_id == "42").map(|record| record.key.base()).collect()
+        said_in(&self.records().await)
     }
 }
 
-fn keys(records: &[Record]) -> Vec<&SortKey> {
-    records.iter().map(|record| &record.key).collect()
+/// Returns the messages of Ada among `records`.
+fn said_in(records: &[Record]) -> BTreeSet<SortKey> {
+    records.iter().filter(|record| record.user_id == "42").map(|record| record.key.base()).collect()
 }
