@@ -211,12 +211,16 @@ async fn a_title_that_comes_while_its_chat_is_deleted_is_deleted_with_it() {
     let deletion = Box::pin(forget(&world.history, &agents, &world.chat, Timestamp::MAX));
     let titles = async {
         let give = async || world.another_process().give_title(&world.chat, Some("late")).await;
+        let mut given = 0;
         while give().await.is_ok_and(|is_there| is_there) {
+            given += 1;
             tokio::task::yield_now().await;
         }
+        given
     };
     let deletion = passing(&world.clock, Duration::from_millis(100), deletion);
-    let (deleted, ()) = tokio::join!(deletion, titles);
+    let (given, deleted) = tokio::join!(titles, deletion);
+    assert!(given > 0, "no title came before the messages were gone");
     assert_eq!(deleted.unwrap().records, 2);
     assert!(!world.history.give_title(&world.chat, Some("late")).await.unwrap());
     assert_eq!(world.history.head(&world.chat).await.unwrap().given_title, None);
