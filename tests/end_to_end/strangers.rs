@@ -188,25 +188,27 @@ async fn a_guest_says_and_commands_nothing_in_another_person_s_private_chat() {
 }
 
 /// With `ALLOW_FROM` alone, which the warning recommends, a stranger's own group is recorded, and the owner pays the model
-/// for what strangers say there.
+/// for what strangers say there. If the speaker is listed, the model is asked.
 #[tokio::test]
 async fn a_group_of_strangers_alone_costs_no_model() {
-    let app = TestApp::builder().telegram().model().set("ALLOW_FROM", "telegram-42");
-    let app = app.set("CAPTURE_GROUP_MEMORY", "true").start().await;
-    for id in 1..6 {
-        app.receive(group(-666, id, &"green tea ".repeat(300)).by(99)).await;
+    for (allowed, is_asked) in [("telegram-42", false), ("telegram-99", true)] {
+        let app = TestApp::builder().telegram().model().set("ALLOW_FROM", allowed);
+        let app = app.set("CAPTURE_GROUP_MEMORY", "true").start().await;
+        for id in 1..6 {
+            app.receive(group(-666, id, &"green tea ".repeat(300)).by(99)).await;
+        }
+        app.idle_as_time_passes().await;
+        app.clock().advance(Duration::from_hours(60));
+        app.receive(group(-666, 7, "again").at(60 * 3600).by(99)).await;
+        app.idle_as_hours_pass().await;
+        for _ in 0..10 {
+            app.clock().advance(Duration::from_hours(24));
+            a_while().await;
+            app.idle().await;
+        }
+        assert_eq!(!app.model().raw_requests().is_empty(), is_asked, "{allowed}");
+        app.finish().await;
     }
-    app.idle_as_time_passes().await;
-    app.clock().advance(Duration::from_hours(60));
-    app.receive(group(-666, 7, "again").at(60 * 3600).by(99)).await;
-    app.idle_as_hours_pass().await;
-    for _ in 0..10 {
-        app.clock().advance(Duration::from_hours(24));
-        a_while().await;
-        app.idle().await;
-    }
-    assert_eq!(app.model().raw_requests().len(), 0, "nobody of ALLOW_FROM is in this group");
-    app.finish().await;
 }
 
 /// Lark's event of a press does not say that the chat is private.

@@ -313,11 +313,9 @@ fn builds_and_deployments_go_by_one_file() {
     for page in [include_str!("../../README.md"), include_str!("../../docs/operations.md")] {
         let file = |command: &str| -> Vec<&str> {
             let of = |line: &'static str| line.split("--config-file ").nth(1)?.split_whitespace().next();
-            page.lines()
-                .flat_map(|line| line.split(" && "))
-                .filter(|line| line.starts_with(command))
-                .filter_map(of)
-                .collect()
+            let lines = page.lines().flat_map(|line| line.split(" && "));
+            let lines = lines.filter(|line| line.starts_with(command));
+            lines.map(|line| of(line).unwrap_or_else(|| panic!("no --config-file in {line}"))).collect()
         };
         let (built, deployed) = (file("sam build"), file("sam deploy"));
         assert!(!built.is_empty(), "a page says how to build");

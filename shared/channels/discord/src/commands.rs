@@ -124,15 +124,14 @@ pub(super) fn typed(name: &str, data: JsonView<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use annals_core::command::Command;
+    use annals_core::command::name::CommandName;
 
     use super::*;
 
     #[test]
     fn every_registered_command_is_read_with_all_its_options() {
         let names: Vec<Value> = commands(None).iter().map(|command| command["name"].clone()).collect();
-        let wanted =
-            ["new", "reset", "compact", "memory", "forget", "stop", "approve", "deny", "link", "unlink"];
-        for wanted in wanted.into_iter().chain([ASK, "timezone"]) {
+        for wanted in CommandName::ALL.iter().map(|command| command.as_str()).chain([ASK]) {
             assert!(names.iter().any(|name| name == wanted), "{wanted} is not registered");
         }
         for command in commands(None).iter().filter(|command| command["type"] == 1 && command["name"] != ASK)

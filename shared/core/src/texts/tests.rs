@@ -169,6 +169,7 @@ fn all(texts: &dyn Texts, arguments: &Arguments) -> Vec<(&'static str, String)> 
         CommandOption::Which,
         CommandOption::Reason,
         CommandOption::Code,
+        CommandOption::TimeZone,
         CommandOption::Reminder,
     ];
     for option in options {
