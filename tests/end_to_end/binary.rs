@@ -194,7 +194,7 @@ fn the_greeting_ends_with_the_address_and_names_the_file_of_settings() {
     assert!(last.contains(&format!("  outbox   {}/local/outbox", started.base)), "{last:#?}");
     drop(started);
     std::fs::write(dir.path().join(".env"), "MODEL=openai:from-the-file\nMODEL_API_KEY=k\n").unwrap();
-    let started = Process::start_in(dir.path(), &dir.path().join("data"), &[], &[]);
+    let started = Process::start_in(dir.path(), &dir.path().join("data"));
     let lines = &started.printed;
     assert!(lines.contains(&"  settings from .env and the environment".to_owned()), "{lines:?}");
     assert!(lines.contains(&"  model    openai:from-the-file".to_owned()), "{lines:?}");

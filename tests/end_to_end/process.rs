@@ -27,17 +27,14 @@ impl Process {
     }
 
     pub(crate) fn start_with(data_dir: &Path, settings: &[(&str, String)], arguments: &[&str]) -> Self {
-        Self::start_in(Path::new("."), data_dir, settings, arguments)
+        Self::run(program(settings, arguments), data_dir)
     }
 
-    pub(crate) fn start_in(
-        folder: &Path,
-        data_dir: &Path,
-        settings: &[(&str, String)],
-        arguments: &[&str],
-    ) -> Self {
-        let command = Command::new(env!("CARGO_BIN_EXE_annals"));
-        Self::run(command, folder, data_dir, settings, arguments, Stdio::inherit())
+    /// In the working directory `folder`, without settings.
+    pub(crate) fn start_in(folder: &Path, data_dir: &Path) -> Self {
+        let mut command = program(&[] as &[(&str, &str)], &[]);
+        command.current_dir(folder);
+        Self::run(command, data_dir)
     }
 
     /// With a limit on the size of its files, in 512 bytes: a write beyond it fails, as on a full disk.
@@ -45,34 +42,19 @@ impl Process {
         let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\"");
         let mut command = Command::new("sh");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_annals")]);
-        Self::run(command, Path::new("."), data_dir, settings, &[], Stdio::inherit())
+        command.env_clear().env("RUST_LOG", "off").envs(settings.iter().cloned());
+        Self::run(command, data_dir)
     }
 
     pub(crate) fn start_logged(data_dir: &Path, settings: &[(&str, String)], log: File) -> Self {
-        let command = Command::new(env!("CARGO_BIN_EXE_annals"));
-        Self::run(command, Path::new("."), data_dir, settings, &[], log.into())
+        let mut command = program(settings, &[]);
+        command.stderr(log);
+        Self::run(command, data_dir)
     }
 
-    fn run(
-        mut command: Command,
-        folder: &Path,
-        data_dir: &Path,
-        settings: &[(&str, String)],
-        arguments: &[&str],
-        log: Stdio,
-    ) -> Self {
-        let mut child = command
-            .current_dir(folder)
-            .env_clear()
-            .env("ANNALS_DATA_DIR", data_dir)
-            .env("ANNALS_PORT", "0")
-            .env("RUST_LOG", "off")
-            .envs(settings.iter().map(|(name, value)| (*name, value)))
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+    fn run(mut command: Command, data_dir: &Path) -> Self {
+        command.env("ANNALS_DATA_DIR", data_dir).env("ANNALS_PORT", "0").stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut printed: Vec<String> = Vec::new();
         while printed.last().is_none_or(|line| !line.starts_with("Stop with")) {
