@@ -66,20 +66,10 @@ impl Bench {
         self.world.append(&draft).await.base
     }
 
-    async fn run(&self, agent: &Agent, chat: &ChatKey, from: &SortKey) -> Result<(), TurnError> {
-        self.run_at(Duration::from_millis(100), agent, chat, from).await
-    }
-
-    /// Runs a turn while the clock moves forward by `step` at each poll.
-    async fn run_at(
-        &self,
-        step: Duration,
-        agent: &Agent,
-        chat: &ChatKey,
-        from: &SortKey,
-    ) -> Result<(), TurnError> {
+    /// Runs a turn while the clock moves forward by `step` milliseconds at each poll.
+    async fn run(&self, step: u64, agent: &Agent, chat: &ChatKey, from: &SortKey) -> Result<(), TurnError> {
         let run = Box::pin(agent.run(chat, std::slice::from_ref(from)));
-        let done = passing(&self.world.clock, step, run).await;
+        let done = passing(&self.world.clock, Duration::from_millis(step), run).await;
         done.map_err(|undone| undone.error)
     }
 
@@ -104,7 +94,7 @@ async fn two_environments_send_one_chat_one_message_a_second() {
     let started = bench.world.clock.now();
     for number in 1..=4 {
         let from = bench.hear(&chat, "42", number, 3).await;
-        bench.run(&agents[usize::try_from(number % 2).unwrap()], &chat, &from).await.unwrap();
+        bench.run(100, &agents[usize::try_from(number % 2).unwrap()], &chat, &from).await.unwrap();
     }
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     assert_eq!(bench.sent(), (1..=4).flat_map(|number| numbered(number, 3)).collect::<Vec<_>>());
@@ -139,7 +129,7 @@ async fn a_long_reply_in_a_group_goes_on_in_the_next_run_where_one_has_no_time_f
     let mut sent = Vec::new();
     for number in 1..10 {
         let agent = &agents[usize::try_from(number % 2).unwrap()];
-        let ended = bench.run_at(Duration::from_millis(250), agent, &chat, &from).await;
+        let ended = bench.run(250, agent, &chat, &from).await;
         sent.push(bench.sent().len());
         match ended {
             Ok(()) => break,
@@ -161,22 +151,17 @@ async fn messages_sent_by_a_dead_run_count_for_the_next_one_s_rate_limit() {
     let chat = ChatKey::telegram(42, None);
     let from = bench.hear(&chat, "42", 1, 4).await;
     let agent = bench.agent(2);
-    let dies = {
-        let (agent, chat, from) = (agent.clone(), chat.clone(), from.clone());
-        async move { agent.run(&chat, &[from]).await }
-    };
     let noted = wait_until("two pieces are noted", async || {
         bench.world.history.head(&chat).await.unwrap().turn.is_some_and(|turn| turn.sent == 2)
     });
     tokio::select! {
         biased;
-        ended = passing(&bench.world.clock, Duration::from_millis(100), Box::pin(dies)) => panic!("{ended:?}"),
+        ended = bench.run(100, &agent, &chat, &from) => panic!("{ended:?}"),
         () = noted => {}
     }
-    let head = bench.world.history.head(&chat).await.unwrap();
-    assert!(head.paced.is_some());
+    assert!(bench.world.head().await.paced.is_some());
     bench.world.history.free(&chat).await.unwrap();
-    bench.run(&bench.agent(2), &chat, &from).await.unwrap();
+    bench.run(100, &bench.agent(2), &chat, &from).await.unwrap();
     assert!(bench.telegram.statuses("sendMessage").iter().all(|status| *status == 200));
     let sent = bench.sent();
     assert!(sent.ends_with(&numbered(1, 4).skip(2).collect::<Vec<_>>()) && sent.len() <= 5, "{sent:?}");
@@ -203,7 +188,7 @@ async fn a_store_that_fails_between_two_pieces_does_not_end_the_reply() {
     assert!(matches!(undone.error, TurnError::History(_)), "{undone}");
     assert_eq!(world.head().await.failures, 14, "it counted as a failure of Telegram");
     assert_eq!(bench.sent().len(), 1);
-    bench.run(&bench.agent(1), chat, &from).await.unwrap();
+    bench.run(100, &bench.agent(1), chat, &from).await.unwrap();
     assert_eq!(bench.sent(), numbered(1, 2).collect::<Vec<_>>());
     assert!(bench.records(chat).await.iter().all(|record| record.delivery_failure().is_none()));
 }
@@ -220,9 +205,7 @@ async fn a_chat_of_lark_is_sent_five_in_a_second() {
     bench.lark.seed(json!({"message_id": "om_1", "chat_id": "oc_ada", "create_time": "1"}));
     let from = bench.world.append(&draft).await.base;
     let started = bench.world.clock.now();
-    let agent = bench.agent(1);
-    let run = agent.run(&chat, std::slice::from_ref(&from));
-    passing(&bench.world.clock, Duration::from_millis(50), Box::pin(run)).await.unwrap();
+    bench.run(50, &bench.agent(1), &chat, &from).await.unwrap();
     let sent = bench.lark.sent().len();
     assert!(sent >= 7 && !bench.lark.codes("send").contains(&230_020), "{sent}");
     assert!(!bench.lark.codes("reply").contains(&230_020));
