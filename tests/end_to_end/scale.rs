@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
 use annals_core::chat_key::ChatKey;
-use annals_engine::upkeep::{UpkeepError, Visited};
+use annals_engine::upkeep::Visited;
 use annals_store::history::due::{SHARDS, shard_of};
 use tokio::sync::Barrier;
 
@@ -26,48 +26,34 @@ async fn fill(world: &World, chats: std::ops::Range<usize>) {
     }
 }
 
-/// Visits each of which waits until eight are under way.
-#[derive(Clone)]
-struct Meeting {
-    barrier: Arc<Barrier>,
-    now: Arc<AtomicUsize>,
-    most: Arc<AtomicUsize>,
-}
-
-impl Meeting {
-    fn new() -> Self {
-        Self { barrier: Arc::new(Barrier::new(8)), now: Arc::default(), most: Arc::default() }
-    }
-
-    async fn visit(self) -> Result<Visited, UpkeepError> {
-        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        self.barrier.wait().await;
-        self.now.fetch_sub(1, Ordering::SeqCst);
-        Ok(Visited { finished: true, ..Visited::default() })
-    }
-}
-
 #[tokio::test]
 async fn eight_chats_are_visited_at_a_time_and_no_more() {
     let world = World::new().await;
     fill(&world, 0..24).await;
     world.clock.advance(DUE_AFTER);
-    let meeting = Meeting::new();
-    let visit = |_: ChatKey| meeting.clone().visit();
     let compactor = world.compactor();
-    // One that visits fewer never gets its eight together.
-    for parallel in [1, 7] {
-        let few = Compactor { parallel, ..compactor.clone() };
-        let alone = Meeting::new();
-        let run = few.run_visiting(world.in_an_hour(), |_| alone.clone().visit());
-        assert!(tokio::time::timeout(GUARD / 20, run).await.is_err(), "{parallel}");
-        assert_eq!(alone.most.load(Ordering::SeqCst), parallel);
+    assert_eq!(compactor.parallel, 8);
+    for parallel in [1, 7, 8] {
+        // Each visit waits until eight are running: the barrier, the running visits, and their maximum.
+        let visits = Arc::new((Barrier::new(8), AtomicUsize::new(0), AtomicUsize::new(0)));
+        let limited = Compactor { parallel, ..compactor.clone() };
+        let run = limited.run_visiting(world.in_an_hour(), |_| {
+            let visits = visits.clone();
+            async move {
+                let (barrier, now, most) = &*visits;
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                barrier.wait().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                Ok(Visited { finished: true, ..Visited::default() })
+            }
+        });
+        // With fewer than eight at a time, no visit ends.
+        let guard = if parallel < 8 { GUARD / 20 } else { GUARD };
+        let report = tokio::time::timeout(guard, run).await.ok();
+        let expected = (parallel == 8).then(|| Report { visited: 24, ..Report::default() });
+        assert_eq!(report, expected, "{parallel}");
+        assert_eq!(visits.2.load(Ordering::SeqCst), parallel);
     }
-    let run = compactor.run_visiting(world.in_an_hour(), visit);
-    let report = tokio::time::timeout(GUARD, run).await.expect("eight visits do not meet");
-    assert_eq!(report, Report { visited: 24, ..Report::default() });
-    assert_eq!(meeting.most.load(Ordering::SeqCst), 8);
 }
 
 /// Measures a run with one chat that is due, among so many that are not.
