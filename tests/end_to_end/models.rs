@@ -278,11 +278,7 @@ async fn the_request_of_a_turn_starts_with_the_bytes_of_the_one_before() {
             app.model().answer_tools(&[(TOOL, json!({"query": about}))]);
         }
         ada_says(&app, id, &format!("{id}: what of the {about}? {}", "lorem ipsum ".repeat(4))).await;
-        let requests = app.model().raw_requests();
-        let answers: Vec<&Value> = requests
-            .iter()
-            .filter(|request| !texts_of(request, "system").concat().starts_with("You keep the memory"))
-            .collect();
+        let answers = app.model().requests();
         let is_compacted = app.model().requests_for_notes().len() > before;
         notes.insert(notes_of(answers.last().unwrap()));
         if id == 1 || is_compacted {

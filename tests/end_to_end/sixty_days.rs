@@ -10,7 +10,7 @@ use annals_core::memory::Owner;
 use annals_core::record::{Kind, Record};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
 use annals_store::history::due::shard_of;
-use annals_test_support::model_api::{notes_of, summary_of, texts_of};
+use annals_test_support::model_api::{is_for_notes, is_for_summary, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::world::{START, World};
@@ -186,12 +186,11 @@ fn facts_in(text: &str) -> Vec<&str> {
 
 /// Answers like a model that keeps each fact in its notes, and nothing else.
 pub(crate) fn say_what_is_noted(body: &Value) -> String {
-    let system = texts_of(body, "system").join("\n");
     let text = format!("{}\n{}", summary_of(body), texts_of(body, "user").join("\n"));
-    if system.starts_with("You keep the memory of a chat") {
+    if is_for_summary(body) {
         return format!("Facts:\n{}", facts_in(&text).join("\n"));
     }
-    if system.starts_with("You keep the memory of an assistant") {
+    if is_for_notes(body) {
         return facts_in(&text).iter().map(|fact| format!("- [fact] {fact}.")).collect::<Vec<_>>().join("\n");
     }
     "Noted.".into()
