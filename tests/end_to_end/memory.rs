@@ -63,7 +63,7 @@ pub(crate) async fn call(
     Answer::of(if let Some(body) = body { request.json(&body) } else { request }).await
 }
 
-async fn list(app: &TestApp, query: &str, key: &str) -> Vec<Value> {
+pub(crate) async fn list(app: &TestApp, query: &str, key: &str) -> Vec<Value> {
     let answer = call(app, Method::GET, &format!("/v1/memory?{query}"), key, None).await;
     assert_eq!(answer.status, StatusCode::OK, "{query}");
     answer.body["memories"].as_array().unwrap().clone()

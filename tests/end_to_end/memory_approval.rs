@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp};
 use crate::faults::{Faults, Plan};
-use crate::memory::{call, findings, source, user};
+use crate::memory::{call, findings, list, source, user};
 use crate::outside_tools::results;
 use crate::remembering::notes_of_tea;
 use crate::updates::private;
@@ -22,12 +22,10 @@ async fn start() -> TestApp {
 }
 
 async fn waiting(app: &TestApp) -> Vec<Value> {
-    let answer = call(app, Method::GET, "/v1/memory?state=pending", OPS_KEY, None).await;
-    assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
-    answer.body["memories"].as_array().unwrap().clone()
+    list(app, "state=pending", OPS_KEY).await
 }
 
-fn path_of(entry: &Value) -> String {
+pub(crate) fn path_of(entry: &Value) -> String {
     format!("/v1/memory/{}", entry["id"].as_str().unwrap())
 }
 

@@ -6,7 +6,8 @@ use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use serde_json::{Value, json};
 
-use crate::app::{TestApp, chat_path, lines, wait_until};
+use crate::app::{OPS_KEY, TestApp, chat_path, lines, wait_until};
+use crate::memory::list;
 use crate::outside_tools::start_with_shop;
 use crate::turns::assert_has;
 use crate::updates::{group, supergroup};
@@ -173,10 +174,8 @@ async fn a_session_over_two_names_is_remembered_once() {
         app.receive(update).await;
     }
     app.handle(supergroup(NEW, 2, "the beans are Olle's").at(30)).await;
-    let remembered = async || {
-        let path = format!("/v1/memory?chatKey=telegram:chat:{NEW}");
-        app.get(&path).await["memories"].as_array().unwrap().clone()
-    };
+    let query = format!("chatKey=telegram:chat:{NEW}");
+    let remembered = async || list(&app, &query, OPS_KEY).await;
     wait_until("it is captured", async || {
         app.clock().advance(Duration::from_hours(1));
         !remembered().await.is_empty()

@@ -5,7 +5,8 @@ use std::time::Duration;
 use annals_test_support::model_api::{notes_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, TestApp, chat_path, wait_until};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, wait_until};
+use crate::memory::list;
 use crate::updates::{group, private};
 
 /// Answers requests for what is worth keeping with what was said of tea in the conversation.
@@ -29,8 +30,7 @@ fn told(app: &TestApp) -> String {
 }
 
 async fn memories(app: &TestApp, person: &str) -> Vec<Value> {
-    let path = format!("/v1/memory?userId={person}");
-    app.get(&path).await["memories"].as_array().unwrap().clone()
+    list(app, &format!("userId={person}"), OPS_KEY).await
 }
 
 #[tokio::test]
