@@ -22,6 +22,12 @@ pub(crate) fn settings(of: &[(&'static str, &str)]) -> Settings {
     of.iter().map(|(name, value)| (*name, (*value).to_owned())).collect()
 }
 
+/// Returns `settings` with this value of `name`, which counts as not set if it is empty.
+fn changed(settings: &[(&'static str, String)], name: &'static str, value: &str) -> Settings {
+    // The program gets the last value of a variable.
+    [settings, &[(name, value.to_owned())]].concat()
+}
+
 /// Runs the program to its end, while the emulators run on.
 pub(crate) async fn annals(settings: &Settings, arguments: &[&str]) -> (i32, String, String) {
     let command = program(settings, arguments);
@@ -141,14 +147,7 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
     let settings = bot(&telegram, TELEGRAM_SECRET);
     let process = Process::start(dir.path(), &settings);
     let url = format!("{}/telegram", process.base);
-    let with = |name: &'static str, value: &str| {
-        let mut settings: Settings = [settings.clone(), aws.access()].concat();
-        settings.retain(|(other, _)| *other != name);
-        if !value.is_empty() {
-            settings.push((name, value.to_owned()));
-        }
-        settings
-    };
+    let with_aws: Settings = [settings.clone(), aws.access()].concat();
     aws.create_secret("annals", &json!({ "TELEGRAM_BOT_TOKEN": "1:other-token" }).to_string());
     aws.create_secret("text", "hunter2");
     let held = ["setup", "telegram", "--url", &url, "--secret"];
@@ -159,13 +158,13 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
     let cases: [(Settings, Vec<&str>, &str); 9] = [
         // Not a self-hosted Bot API server, which would accept it.
         (settings.clone(), own.to_vec(), "An HTTPS URL must be provided for webhook"),
-        (with(token, ""), own.to_vec(), "TELEGRAM_BOT_TOKEN is not set: @BotFather gives it"),
-        (with(token, "hunter2"), own.to_vec(), "must look like 123456:ABC"),
-        (with(token, "7:hunter2"), own.to_vec(), "(check TELEGRAM_BOT_TOKEN)"),
-        (with(hook, "hunter 2"), own.to_vec(), "TELEGRAM_WEBHOOK_SECRET must be 1 to 256"),
-        (with("x", ""), of("annals"), "unset it here, or delete it from .env"),
-        (with("x", ""), of("none"), "aws secretsmanager create-secret --name none"),
-        (with("x", ""), of("text"), &format!("{text} is not a JSON object of settings")),
+        (changed(&with_aws, token, ""), own.to_vec(), "TELEGRAM_BOT_TOKEN is not set: @BotFather gives it"),
+        (changed(&with_aws, token, "hunter2"), own.to_vec(), "must look like 123456:ABC"),
+        (changed(&with_aws, token, "7:hunter2"), own.to_vec(), "(check TELEGRAM_BOT_TOKEN)"),
+        (changed(&with_aws, hook, "hunter 2"), own.to_vec(), "TELEGRAM_WEBHOOK_SECRET must be 1 to 256"),
+        (with_aws.clone(), of("annals"), "unset it here, or delete it from .env"),
+        (with_aws.clone(), of("none"), "aws secretsmanager create-secret --name none"),
+        (with_aws.clone(), of("text"), &format!("{text} is not a JSON object of settings")),
         (settings.clone(), elsewhere, "the route /telegram"),
     ];
     for (settings, arguments, expected) in cases {
