@@ -183,8 +183,7 @@ async fn a_setup_that_fails_changes_nothing_and_says_why() {
 async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
     let (lark, dir) = (LarkApi::start().await, tempfile::tempdir().unwrap());
     let plain = settings(&lark::settings_of(lark.base_url()));
-    let encrypted: Settings =
-        [plain.clone(), vec![("LARK_ENCRYPT_KEY", "an-encrypt-key".to_owned())]].concat();
+    let encrypted = changed(&plain, "LARK_ENCRYPT_KEY", "an-encrypt-key");
     for settings in [&plain, &encrypted] {
         let process = Process::start(dir.path(), settings);
         let url = format!("{}/lark", process.base);
@@ -207,13 +206,11 @@ async fn lark_is_checked_as_far_as_it_tells_and_the_rest_printed() {
     }
 
     let command = ["setup", "lark", "--url", "https://example.com/lark"];
-    let mut wrong = plain.clone();
-    wrong[1].1 = "hunter2".into();
+    let wrong = changed(&plain, "LARK_APP_SECRET", "hunter2");
     let (code, out, err) = annals(&wrong, &command).await;
     assert!(code == 1 && err.contains("app secret invalid"), "{err}");
     assert!(!format!("{out}{err}").contains("hunter2"));
-    let mut alone = plain.clone();
-    alone[3].1 = "http://127.0.0.1:9".into();
+    let alone = changed(&plain, "LARK_API_BASE", "http://127.0.0.1:9");
     let aws = AwsApi::start().await;
     let names = r#"'{"LARK_APP_ID": "…", "LARK_APP_SECRET": "…", "LARK_VERIFICATION_TOKEN": "…"}'"#;
     let unset = "LARK_APP_ID, LARK_APP_SECRET and LARK_VERIFICATION_TOKEN are not set";
@@ -294,20 +291,14 @@ async fn setup_registers_discord_s_commands_and_sets_its_addresses() {
 async fn setup_changes_nothing_at_discord_if_something_does_not_fit() {
     let (discord, dir) = (DiscordApi::start().await, tempfile::tempdir().unwrap());
     let settings = discord::settings_of(&discord);
-    let with = |name: &'static str, value: &str| {
-        let mut other = settings.clone();
-        other.retain(|(known, _)| *known != name);
-        other.push((name, value.to_owned()));
-        other
-    };
     let other_key = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8";
-    let process = Process::start(dir.path(), &with("DISCORD_PUBLIC_KEY", other_key));
+    let process = Process::start(dir.path(), &changed(&settings, "DISCORD_PUBLIC_KEY", other_key));
     let (here, nowhere) = (format!("{}/discord", process.base), "http://127.0.0.1:9/discord");
     for (settings, url, wanted) in [
-        (&with("DISCORD_BOT_TOKEN", ""), here.as_str(), "DISCORD_BOT_TOKEN is not set"),
-        (&with("DISCORD_BOT_TOKEN", "x.y.z"), &here, "check DISCORD_BOT_TOKEN"),
-        (&with("DISCORD_APPLICATION_ID", "7"), &here, "DISCORD_APPLICATION_ID is 7"),
-        (&with("DISCORD_PUBLIC_KEY", other_key), &here, "is not the application's public key"),
+        (&changed(&settings, "DISCORD_BOT_TOKEN", ""), here.as_str(), "DISCORD_BOT_TOKEN is not set"),
+        (&changed(&settings, "DISCORD_BOT_TOKEN", "x.y.z"), &here, "check DISCORD_BOT_TOKEN"),
+        (&changed(&settings, "DISCORD_APPLICATION_ID", "7"), &here, "DISCORD_APPLICATION_ID is 7"),
+        (&changed(&settings, "DISCORD_PUBLIC_KEY", other_key), &here, "is not the application's public key"),
         (&settings, nowhere, "no connection can be made to it"),
         // Another application's calls are for the program.
         (&settings, &here, "must have this DISCORD_PUBLIC_KEY"),
