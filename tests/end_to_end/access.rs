@@ -12,26 +12,8 @@ use crate::process::Process;
 /// `nobody`, to whom nothing belongs.
 const NOBODY: u32 = 65534;
 
-fn mode(path: &Path) -> u32 {
-    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
-}
-
 fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-}
-
-#[test]
-fn a_data_directory_is_its_owners_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    let (new, old) = (dir.path().join("a/new"), dir.path().join("old"));
-    std::fs::create_dir(&old).unwrap();
-    set_mode(&old, 0o755);
-    for data in [&new, &old] {
-        for _ in 0..2 {
-            drop(Process::start(data, &[]));
-            assert_eq!(mode(data), 0o700, "{}", data.display());
-        }
-    }
 }
 
 #[test]

@@ -512,6 +512,7 @@ impl TestApp {
         let mut messages = taken(&mut page["messages"]);
         while let Some(after) = page["after"].as_str().map(str::to_owned) {
             page = self.get(&format!("{path}&after={after}")).await;
+            assert!(page["before"].is_string(), "{page}");
             messages.extend(taken(&mut page["messages"]));
         }
         messages

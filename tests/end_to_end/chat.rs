@@ -180,10 +180,11 @@ async fn a_reply_is_streamed_in_order_and_is_what_is_stored() {
     app.finish().await;
 }
 
-/// The model stalls in the middle of its answer: its text so far is there, also for clients that connect later.
+/// The model stalls in the middle of its answer: its text so far is there, also for clients that connect later. In
+/// Chinese: a stop is told by its kind and not by its words.
 #[tokio::test]
 async fn tokens_arrive_as_they_are_made_and_a_stop_ends_them() {
-    let app = TestApp::builder().model().start().await;
+    let app = TestApp::builder().model().set("LANGUAGE", "zh").start().await;
     app.model().answer_with("one two three four five six seven eight");
     app.model().mishap(1, Mishap::Stalls);
     let mut first = post(&app, &submit(&[user("m1", "count")])).await;

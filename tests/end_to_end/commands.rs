@@ -4,7 +4,7 @@ use annals_test_support::model_api::texts_of;
 use serde_json::Value;
 
 use crate::app::TestApp;
-use crate::updates::{Update, group, private};
+use crate::updates::{Update, private};
 
 const CHAT: &str = "telegram:chat:42";
 const NEW: &str = "New conversation. What is on your mind?";
@@ -97,18 +97,6 @@ async fn help_and_start_say_what_there_is_and_change_nothing() {
     let ids = app.ids(CHAT).await;
     assert_eq!(ids, ["1", "1/reply", "2", "2/notice", "3", "3/notice", "4", "4/notice"]);
     assert_eq!(app.model().count(), 1);
-    app.finish().await;
-}
-
-#[tokio::test]
-async fn in_a_group_another_bots_command_is_nothing_but_a_message() {
-    let mut app = TestApp::start().await;
-    let chat = "telegram:chat:-100";
-    assert_eq!(commanded(&mut app, &group(-100, 1, "/new@weather_bot").command()).await, [""; 0]);
-    assert_eq!(commanded(&mut app, &group(-100, 2, "/new@Annals_Test_Bot").command()).await, [NEW]);
-    assert_eq!(commanded(&mut app, &group(-100, 3, "/reset").command()).await, [RESET]);
-    let ids = app.ids(chat).await;
-    assert_eq!(ids, ["1", "2/boundary", "2/notice", "3/boundary", "3/notice"]);
     app.finish().await;
 }
 

@@ -180,26 +180,6 @@ async fn the_due_index_costs_these_units() {
 }
 
 #[tokio::test]
-async fn a_shard_is_read_page_by_page() {
-    let world = World::new().await;
-    let shard = shard_of(&key(0));
-    let chats: Vec<i64> = (0..).filter(|chat| shard_of(&key(*chat)) == shard).take(7).collect();
-    for chat in &chats {
-        world.say_in(*chat, 1).await;
-        world.clock.advance(Duration::from_secs(1));
-    }
-    world.clock.advance(D);
-    let (mut read, mut start) = (Vec::new(), None);
-    while read.is_empty() || start.is_some() {
-        let page = world.history.due(shard, world.clock.now(), 3, start).await.unwrap();
-        assert!(page.chats.len() <= 3);
-        read.extend(page.chats.into_iter().map(|due| due.chat));
-        start = page.next;
-    }
-    assert_eq!(read, chats.into_iter().map(key).collect::<Vec<_>>());
-}
-
-#[tokio::test]
 async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     let world = World::new().await;
     for chat in 0..60 {

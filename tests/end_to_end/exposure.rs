@@ -215,7 +215,11 @@ fn open_to_others(dir: &Path) -> Vec<String> {
 #[tokio::test]
 async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_it() {
     let dir = tempfile::tempdir().unwrap();
-    let data = dir.path().join("data");
+    let data = dir.path().join("a/data");
+    let assert_closed = || {
+        assert_eq!(open_to_others(&data), [""; 0]);
+        assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    };
     let client = loopback_client();
     // Over 350 KB, so that it goes to S3.
     let say = async |base: &str, id: &str| {
@@ -233,6 +237,7 @@ async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_
     };
     let process = Process::start_with(&data, &[], &["aws", "--port", "0"]);
     say(&process.base, "before").await;
+    assert_closed();
     drop(process);
     let chmod = |path: &Path, mode: u32| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -249,8 +254,7 @@ async fn a_data_directory_that_was_open_is_closed_with_all_that_is_and_comes_in_
 
     let process = Process::start_with(&data, &[], &["aws", "--port", "0"]);
     say(&process.base, "after").await;
-    assert_eq!(open_to_others(&data), [""; 0]);
-    assert_eq!(std::fs::metadata(&data).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_closed();
     let stores = ["dynamodb.db-wal", "dynamodb.db-shm", "queue.db", "s3", "outbox.jsonl"];
     for name in stores.into_iter().chain(["terminal.sock", "lock", "aws-secret-key"]) {
         assert!(data.join(name).exists(), "{name}");

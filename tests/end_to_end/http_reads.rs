@@ -26,7 +26,7 @@ fn ids_on(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_go_both_ways_and_take_late_arrivals_where_they_belong() {
+async fn pages_go_back_and_take_late_arrivals_where_they_belong() {
     let app = TestApp::builder().start().await;
     let at = |n: i64| NOW * 1000 + n * 10;
     for n in 0..10 {
@@ -50,17 +50,7 @@ async fn pages_go_both_ways_and_take_late_arrivals_where_they_belong() {
     }
     let expected = ["m0", "m1", "m2", "m2-late", "m3", "m4", "m5", "m6"];
     assert_eq!(read, expected.map(|id| [id.to_owned(), format!("{id}/reply")]).concat());
-
-    let mut forward = ids_on(&oldest);
-    let mut newer = oldest;
-    while let Some(after) = newer["after"].as_str() {
-        newer = page(&app, &format!("limit=5&after={after}")).await;
-        assert!(newer["before"].is_string());
-        forward.extend(ids_on(&newer));
-    }
-    let all = app.ids(CHAT).await;
-    assert_eq!(all.len(), 26);
-    assert_eq!(forward, all);
+    assert_eq!(app.ids(CHAT).await.len(), 26);
     app.finish().await;
 }
 

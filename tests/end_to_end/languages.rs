@@ -181,26 +181,6 @@ async fn a_browser_asks_for_its_language_and_chinese_text_is_a_better_sign() {
     app.finish().await;
 }
 
-/// A stop of a room says that it ended something, in any language, and for a record of an earlier version too.
-#[tokio::test]
-async fn a_stop_is_told_by_its_kind_and_not_by_its_words() {
-    let app = TestApp::builder().model().set("LANGUAGE", "zh").start().await;
-    let stop = async |id: &str| {
-        app.post("/api/chat/r1/stop", APP_KEY, &json!({"messageId": id})).await.body["stopped"].take()
-    };
-    assert_eq!(stop("s0").await, false);
-    app.model().hang();
-    let stream = crate::chat::post(&app, &submit(&[user("m1", "hello")])).await;
-    app.model().wait_for(1).await;
-    for _ in 0..2 {
-        assert_eq!(stop("s1").await, true);
-    }
-    app.model().resume();
-    drop(app.as_time_passes(stream.rest()).await);
-    assert_eq!(stop("s0").await, false, "the first result, again");
-    app.finish().await;
-}
-
 #[tokio::test]
 async fn the_terminal_s_own_words_are_in_the_language_of_the_locale() {
     let app = TestApp::start().await;
