@@ -69,43 +69,35 @@ async fn what_a_visit_leaves_to_summarise_stays_in_the_table() {
     assert!(left.iter().all(|record| record.expires_at.unwrap() > soon), "{left:#?}");
 }
 
-/// As on a laptop that is off for ten days, and starts without a network.
+/// After a hundred days; and on a laptop that is off for ten days and starts without a network, where it stays until it can
+/// be summarised.
 #[tokio::test]
-async fn a_session_that_never_grows_stale_stays_until_it_can_be_summarised() {
-    let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;
-    for number in 0..3 {
-        life.say(number, &message_with(number)).await;
+async fn a_session_that_never_grows_stale_is_seen_after_its_records_have_left_the_table() {
+    for is_off in [false, true] {
+        let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;
+        for number in 0..3 {
+            life.say(number, &message_with(number)).await;
+        }
+        if is_off {
+            life.world.clock.advance(DAY * 10);
+            life.world.model().fail(100, 401);
+            assert_eq!(life.world.run_compactor().await.failed, 1);
+            assert_eq!(life.world.sweep().await, 0, "what the session shows is kept");
+            life.world.model().recover();
+            life.world.clock.advance(DAY);
+            assert_eq!(life.world.run_compactor().await.failed, 0);
+            assert_eq!(life.world.sweep().await, 6);
+        } else {
+            life.pass(DAY * 100).await;
+            assert_eq!(life.expired.len(), 6, "what was said has left the table");
+        }
+        let text = whole(&life.say(3, &message_with(3)).await);
+        for number in 0..=3 {
+            assert!(text.contains(&fact(number)), "{:?} is not in:\n{text}", fact(number));
+        }
+        life.check_that_nothing_is_lost().await;
+        life.finish();
     }
-    life.world.clock.advance(DAY * 10);
-    life.world.model().fail(100, 401);
-    assert_eq!(life.world.run_compactor().await.failed, 1);
-    assert_eq!(life.world.sweep().await, 0, "what the session shows is kept");
-    life.world.model().recover();
-    life.world.clock.advance(DAY);
-    assert_eq!(life.world.run_compactor().await.failed, 0);
-    assert_eq!(life.world.sweep().await, 6);
-    let text = whole(&life.say(3, &message_with(3)).await);
-    for number in 0..=3 {
-        assert!(text.contains(&fact(number)), "{:?} is not in:\n{text}", fact(number));
-    }
-    life.check_that_nothing_is_lost().await;
-    life.finish();
-}
-
-#[tokio::test]
-async fn a_session_that_never_grows_stale_is_seen_after_a_hundred_days() {
-    let mut life = Life::new(&[("SESSION_STALE_AFTER", "0")]).await;
-    for number in 0..3 {
-        life.say(number, &message_with(number)).await;
-    }
-    life.pass(DAY * 100).await;
-    assert_eq!(life.expired.len(), 6, "what was said has left the table");
-    let text = whole(&life.say(3, &message_with(3)).await);
-    for number in 0..=3 {
-        assert!(text.contains(&fact(number)), "{:?} is not in:\n{text}", fact(number));
-    }
-    life.check_that_nothing_is_lost().await;
-    life.finish();
 }
 
 /// A release after weeks answers nothing that is longer ago than a message lives.
