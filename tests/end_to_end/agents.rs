@@ -5,7 +5,6 @@ use std::process::Command;
 use annals_core::agents::Agents;
 use annals_core::sort_key::Timestamp;
 use annals_engine::erasing::Person;
-use annals_local::stores::TABLE;
 use annals_store::people::People;
 use annals_test_support::discord_api::BOT_TOKEN;
 use annals_test_support::mcp_server::{McpServer, TOKEN};
@@ -21,6 +20,7 @@ use crate::lark::{GROUP, LarkApp, P2P, mentioning, text};
 use crate::outside_tools::{offered, results};
 use crate::people::{link_telegram, telegram_says};
 use crate::updates::{group, private};
+use crate::world::scan;
 
 /// A folder with the files of agents.
 fn folder(files: &[(&str, &str)]) -> TempDir {
@@ -290,8 +290,7 @@ async fn a_person_is_linked_forgotten_and_exported_with_every_agent() {
     let erasing = app.call(Method::DELETE, "/v1/people/ada", OPS_KEY);
     let erased = app.as_time_passes(Box::pin(erasing)).await;
     assert_eq!((erased.status, &erased.body["removed"]["memories"]), (StatusCode::OK, &json!(2)));
-    let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
-    for item in items {
+    for item in scan(app.stores()).await {
         let text = format!("{item:?}");
         assert!(!text.contains("Kettle") && !text.contains("Teapot"), "{text}");
         // An emptied head keeps its fence, so that no write under an earlier one holds.
@@ -328,7 +327,7 @@ async fn a_chat_is_forgotten_with_the_memory_of_an_agent_that_no_rule_names_any_
     };
     let removed = app.as_time_passes(Box::pin(erasing)).await.unwrap();
     assert_eq!((removed.chats, removed.memories), (1, 1));
-    let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap();
+    let items = scan(app.stores()).await;
     assert!(!format!("{items:?}").contains("Kettle"), "{items:?}");
     app.finish().await;
 }

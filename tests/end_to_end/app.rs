@@ -578,8 +578,7 @@ impl TestApp {
 
     /// Counts the items of any kind in the partition of `chat_key`.
     pub(crate) async fn items(&self, chat_key: &str) -> usize {
-        let stores = self.stores();
-        let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
+        let items = world::scan(self.stores()).await;
         items.iter().filter(|item| item["pk"].as_s().is_ok_and(|pk| pk == chat_key)).count()
     }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::memory::Owner;
-use annals_local::stores::TABLE;
 use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -12,15 +11,14 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, NOW, OPS_KEY, TestApp};
 use crate::memory::{memory_of, remember, user};
 use crate::updates::{group, private};
-use crate::world::change_item;
+use crate::world::{change_item, scan};
 
 const CHAT: &str = "telegram:chat:42";
 
 /// All items of the table and keys of the bucket, each with what it holds, that mention `what`.
 async fn left_of(app: &TestApp, what: &[String]) -> Vec<String> {
-    let stores = app.stores();
-    let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
-    let keys = stores.bucket.list("").await.unwrap();
+    let items = scan(app.stores()).await;
+    let keys = app.stores().bucket.list("").await.unwrap();
     let all = items.iter().map(|item| format!("{item:?}")).chain(keys);
     all.filter(|text| what.iter().any(|what| text.contains(what.as_str()))).collect()
 }
@@ -131,10 +129,8 @@ async fn a_key_forgets_its_own_conversations_and_waits_for_another_deletion_alon
 async fn a_chat_whose_head_cannot_be_read_is_not_forgotten() {
     let app = TestApp::start().await;
     app.say("c", &json!({"userId": "ada", "messageId": "m1", "text": "hello"})).await;
-    let head = app.stores().dynamodb.update_item().table_name(TABLE);
-    let head = head.key("pk", AttributeValue::S("http:chat:app:c".into()));
-    let head = head.key("sk", AttributeValue::S("!head".into())).update_expression("SET turn = :damaged");
-    head.expression_attribute_values(":damaged", AttributeValue::N("7".into())).send().await.unwrap();
+    let damaged = [(":damaged", AttributeValue::N("7".into()))];
+    change_item(app.stores(), ("http:chat:app:c", "!head"), "SET turn = :damaged", &damaged).await;
     app.call(Method::DELETE, "/v1/chats/c", APP_KEY).await.assert_problem(503, "not-forgotten");
     app.finish().await;
 }

@@ -1,6 +1,5 @@
 //! Deletion of a chat during a run, a visit of the compactor and a webhook, and the chat's life after it.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,11 +10,9 @@ use annals_core::command::Command;
 use annals_core::draft::Draft;
 use annals_core::sort_key::Timestamp;
 use annals_engine::forgetting::{ForgetError, Forgotten, forget};
-use annals_local::stores::TABLE;
 use annals_store::history::due::Entry;
 use annals_store::history::turn::{Claim, HOLDER_ENDS_WITHIN, Lease};
 use annals_store::history::{Appended, HistoryError, Outcome};
-use aws_sdk_dynamodb::types::AttributeValue;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
@@ -23,7 +20,7 @@ use crate::app::{OPS_KEY, TestApp, chat_path, passing, wait_until};
 use crate::faults::Faults;
 use crate::memory::{memory_of, remember, user};
 use crate::updates::private;
-use crate::world::{LEASE, World};
+use crate::world::{LEASE, World, scan};
 
 /// Deletes the chat as time passes.
 async fn forget_now(world: &World) -> Result<Forgotten, ForgetError> {
@@ -32,14 +29,9 @@ async fn forget_now(world: &World) -> Result<Forgotten, ForgetError> {
     passing(&world.clock, Duration::from_millis(100), deleting).await
 }
 
-/// All items of the table.
-async fn items(world: &World) -> Vec<HashMap<String, AttributeValue>> {
-    world.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default()
-}
-
 /// All items of the table and keys of the bucket that mention the chat, but for its emptied head.
 async fn left(world: &World) -> Vec<String> {
-    let items = items(world).await;
+    let items = scan(&world.stores).await;
     let items = items.iter().filter(|item| {
         let is_head = item["sk"].as_s().is_ok_and(|sk| sk == "!head");
         assert!(!is_head || item.keys().all(|key| KEPT_OF_A_HEAD.contains(&key.as_str())), "{item:?}");
@@ -100,7 +92,8 @@ async fn a_deletion_at_any_moment_of_a_visit_leaves_nothing() {
         let (history, chat) = (world.another_process(), world.chat.clone());
         let deletion = tokio::spawn(async move { forget(&history, &agents(), &chat, Timestamp::MAX).await });
         let is_claimed = async || {
-            deletion.is_finished() || items(&world).await.iter().any(|item| item.contains_key("forgetting"))
+            deletion.is_finished()
+                || scan(&world.stores).await.iter().any(|item| item.contains_key("forgetting"))
         };
         wait_until("the deletion has the chat", is_claimed).await;
         stall.go_on();
@@ -202,7 +195,7 @@ async fn a_forgotten_chat_that_is_not_used_again_leaves_no_head() {
         world.clock.advance(Duration::from_hours(3));
         world.run_compactor().await;
     }
-    assert_eq!(items(&world).await, []);
+    assert_eq!(scan(&world.stores).await, []);
 }
 
 #[tokio::test]

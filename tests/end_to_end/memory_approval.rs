@@ -1,7 +1,6 @@
 //! `MEMORY_APPROVAL=on`: what a model makes waits for an administrator, whatever crashes.
 
 use annals_core::memory::{Correction, Finding, Owner};
-use annals_local::stores::TABLE;
 use annals_store::memory::{MAX_PENDING, Memory};
 use annals_test_support::model_api::notes_of;
 use reqwest::{Method, StatusCode};
@@ -13,7 +12,7 @@ use crate::memory::{call, findings, list, source, user};
 use crate::outside_tools::results;
 use crate::remembering::notes_of_tea;
 use crate::updates::private;
-use crate::world::World;
+use crate::world::{World, scan};
 
 async fn start() -> TestApp {
     let app = TestApp::builder().set("MEMORY_APPROVAL", "on").telegram().model().start().await;
@@ -102,8 +101,7 @@ async fn nothing_of_a_waiting_entry_is_left_when_its_chat_is_forgotten() {
     assert_eq!(waiting(&app).await.len(), 1);
     let deleted = app.call(Method::DELETE, "/v1/chats/telegram:chat:42", OPS_KEY).await;
     assert_eq!(deleted.status, StatusCode::OK, "{}", deleted.body);
-    let items = app.stores().dynamodb.scan().table_name(TABLE).send().await.unwrap();
-    assert!(!format!("{:?}", items.items()).contains("pending"));
+    assert!(!format!("{:?}", scan(app.stores()).await).contains("pending"));
     app.finish().await;
 }
 

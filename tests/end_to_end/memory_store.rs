@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use annals_core::memory::validity::valid;
 use annals_core::memory::{Correction, EntryId, EntryKind, Finding, Owner};
-use annals_local::stores::TABLE;
 use annals_store::memory::MAX_RECALLED_FROM;
 use annals_store::memory::{Captured, Deleted, Memory};
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -14,7 +13,7 @@ use futures::future::join_all;
 use crate::faults::{Faults, Plan};
 use crate::memory::{findings, source, user};
 use crate::turns::assert_has;
-use crate::world::{World, change_item};
+use crate::world::{World, change_item, scan};
 
 const CHAT: &str = "telegram:chat:42";
 
@@ -31,7 +30,7 @@ impl World {
 
     /// Every item of the table as text.
     async fn dump(&self) -> String {
-        format!("{:?}", self.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items())
+        format!("{:?}", scan(&self.stores).await)
     }
 
     async fn recalled(&self, owner: &Owner, query: &str, budget: u32) -> Vec<u32> {

@@ -9,7 +9,6 @@ use annals_core::record::Channel;
 use annals_core::sort_key::Timestamp;
 use annals_engine::erasing::Person;
 use annals_engine::forgetting::ForgetError;
-use annals_local::stores::TABLE;
 use annals_store::history::{History, ToArchive};
 use annals_store::people::People;
 use reqwest::Method;
@@ -21,7 +20,7 @@ use crate::lark::{P2P, receive_plain, text};
 use crate::memory::{call, remember, texts, user};
 use crate::people::{by_person, code_in, http, link_telegram, telegram_says};
 use crate::updates::group;
-use crate::world::{A_LIFE, World, archive_everything, archived, claim, expire, listed, message};
+use crate::world::{A_LIFE, World, archive_everything, archived, claim, expire, listed, message, scan};
 
 const ADA: &str = "agent:annals:user:ada";
 const TELEGRAM: &str = "agent:annals:user:telegram-42";
@@ -47,8 +46,7 @@ async fn erase(app: &TestApp, id: &str) -> Answer {
 
 /// Returns the partitions of the items in the table that contain `text` anywhere.
 async fn items_with(app: &TestApp, text: &str) -> Vec<String> {
-    let stores = app.stores();
-    let items = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap().items.unwrap_or_default();
+    let items = scan(app.stores()).await;
     let found = items.iter().filter(|item| format!("{item:?}").contains(text));
     found.map(|item| item["pk"].as_s().unwrap().clone()).collect()
 }

@@ -386,13 +386,11 @@ impl World {
 
     /// Returns all that a process leaves behind: items, objects, queue and time. The random names of claims are left out.
     pub(crate) async fn state(&self) -> String {
-        let scanned = self.stores.dynamodb.scan().table_name(TABLE).send().await.unwrap();
-        assert!(scanned.last_evaluated_key().is_none(), "the table is more than a page");
         let item = |item: HashMap<String, AttributeValue>| {
             let item: BTreeMap<_, _> = item.into_iter().filter(|(name, _)| name != "claim").collect();
             format!("{item:?}")
         };
-        let mut items: Vec<String> = scanned.items.unwrap_or_default().into_iter().map(item).collect();
+        let mut items: Vec<String> = scan(&self.stores).await.into_iter().map(item).collect();
         items.sort_unstable();
         let mut objects = Vec::new();
         for key in self.objects("").await {
@@ -469,6 +467,13 @@ pub(crate) fn copy(from: &Path, to: &Path) {
             std::fs::copy(entry.path(), to).unwrap();
         }
     }
+}
+
+/// Returns all items of the table, which must be one page.
+pub(crate) async fn scan(stores: &Stores) -> Vec<HashMap<String, AttributeValue>> {
+    let scanned = stores.dynamodb.scan().table_name(TABLE).send().await.unwrap();
+    assert!(scanned.last_evaluated_key.is_none(), "the table is more than a page");
+    scanned.items.unwrap_or_default()
 }
 
 /// Deletes the record as the table's TTL does.
