@@ -10,7 +10,6 @@ use annals_core::message::{Part, UiMessage};
 use annals_core::record::{Kind, MAX_AHEAD, Record};
 use annals_core::sort_key::Timestamp;
 use annals_local::stores::TABLE;
-use annals_store::history::due::shard_of;
 use annals_store::history::turn::{Claim, OpenTurn};
 use annals_store::history::{History, Outcome, Retention};
 use aws_sdk_dynamodb::config::Builder;
@@ -33,10 +32,9 @@ async fn leave_the_table(world: &World) {
     world.archive_everything().await;
     world.clock.advance(A_LIFE);
     // As upkeep would, which the sweep of the local program waits for.
-    let history = world.another_process();
-    let due = history.due(shard_of(&world.chat), world.clock.now(), 1000, None).await.unwrap();
-    let entries = due.chats.into_iter().flat_map(|due| due.entries).collect::<Vec<_>>();
+    let entries = world.due(42).await.map(|due| due.entries).unwrap_or_default();
     let visited = world.upkeep().visit(&world.chat).await.unwrap();
+    let history = world.another_process();
     history.settle(&world.chat, &entries, visited.next, visited.spoken_at).await.unwrap();
     world.sweep().await;
     assert_eq!(world.records().await, []);
