@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use annals_test_support::model_api::texts_of;
+use annals_test_support::model_api::is_for_summary;
 
 use crate::sixty_days::{
     DAY, LIFETIME, Life, fact, message_with, say_what_is_noted, whole, write_every_forty_hours,
@@ -18,10 +18,9 @@ const BEFORE_LONG: Duration = Duration::from_hours(48 + 42 + 63);
 #[tokio::test]
 async fn without_a_summary_the_records_in_view_are_kept_and_no_others() {
     let mut life = Life::new(&[]).await;
-    life.world.model().answer_by(|body| {
-        let is_summary = texts_of(body, "system").concat().starts_with("You keep the memory of a chat");
-        Some(if is_summary { String::new() } else { say_what_is_noted(body) })
-    });
+    life.world
+        .model()
+        .answer_by(|body| Some(if is_for_summary(body) { String::new() } else { say_what_is_noted(body) }));
     write_every_forty_hours(&mut life, 30).await;
     assert_eq!((life.summaries(), life.expired.len()), (0, 0), "all of it is still in the table");
     let now = life.world.clock.now();

@@ -7,11 +7,10 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_core::memory::{EntryKind, Finding, Owner};
-use annals_test_support::model_api::texts_of;
+use annals_test_support::model_api::is_for_notes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -125,7 +124,7 @@ fn prompt_of(request: &Value) -> String {
 }
 
 /// Holds a conversation and ends it. Returns the prompt of the capture, and the entries as the API lists them.
-async fn capture(name: &str, answer: Option<String>) -> (String, Vec<Value>) {
+async fn capture(name: &str, answer: String) -> (String, Vec<Value>) {
     let conversation = conversation(name);
     let app = TestApp::builder().set("GROUP_ACTIVATION", "always").set("CAPTURE_GROUP_MEMORY", "true");
     let app = app.telegram().model().start().await;
@@ -139,22 +138,11 @@ async fn capture(name: &str, answer: Option<String>) -> (String, Vec<Value>) {
     let chat = if conversation.group { "telegram:chat:-7" } else { "telegram:chat:42" };
     memory_of(&app).capture(&owner, &source(chat, 0), &known).await.unwrap();
 
-    let reply = Arc::new(Mutex::new(String::new()));
-    let of_model = Arc::clone(&reply);
-    app.model().answer_by(move |body| {
-        let is_capture = texts_of(body, "system")
-            .iter()
-            .any(|text| text.starts_with("You keep the memory of an assistant"));
-        if is_capture {
-            answer.clone().or(Some("NONE".into()))
-        } else {
-            Some(of_model.lock().unwrap().clone())
-        }
-    });
+    app.model().answer_by(move |body| is_for_notes(body).then(|| answer.clone()));
     let mut place = 0;
     for said in &conversation.said {
         place += 1;
-        reply.lock().unwrap().clone_from(&said.reply);
+        app.model().answer_with(&said.reply);
         app.clock().advance(match place {
             1 => Duration::from_secs(u64::try_from(MORNING).unwrap() + 90),
             _ => Duration::from_secs(90),
@@ -184,7 +172,7 @@ async fn capture(name: &str, answer: Option<String>) -> (String, Vec<Value>) {
 async fn write_the_prompts() {
     let folder = PathBuf::from(std::env::var("ANNALS_PROMPTS").unwrap());
     for name in names() {
-        let (prompt, _) = capture(&name, None).await;
+        let (prompt, _) = capture(&name, "NONE".into()).await;
         std::fs::write(folder.join(format!("{name}.txt")), prompt).unwrap();
     }
 }
@@ -196,7 +184,7 @@ async fn no_entry_says_what_its_source_does_not_and_none_twice() {
     let (mut kept, mut found, mut labels, mut problems) = (0, 0, 0, Vec::new());
     for name in names {
         let recorded = std::fs::read_to_string(folder().join(format!("answers/{name}.txt"))).unwrap();
-        let (prompt, entries) = capture(&name, Some(recorded)).await;
+        let (prompt, entries) = capture(&name, recorded).await;
         let asked = std::fs::read_to_string(folder().join(format!("prompts/{name}.txt"))).unwrap();
         assert_eq!(prompt, asked, "{name}: the prompt has changed, so the answer must be recorded again");
         let conversation = conversation(&name);

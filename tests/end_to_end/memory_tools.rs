@@ -2,7 +2,7 @@
 
 use annals_core::memory::{EntryId, Owner};
 use annals_store::memory::Saved;
-use annals_test_support::model_api::{notes_of, texts_of};
+use annals_test_support::model_api::{is_for_notes, notes_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, TestApp};
@@ -63,8 +63,7 @@ async fn the_tools_save_find_correct_and_forget_entries() {
 async fn what_was_deleted_is_not_captured_from_the_same_messages() {
     let app = TestApp::start().await;
     app.model().answer_by(|body| {
-        let is_capture = texts_of(body, "system").iter().any(|text| text.starts_with("You keep the memory"));
-        is_capture.then(|| "- [fact] (m1) Likes tea.\n- [fact] (m3) Is pregnant.".into())
+        is_for_notes(body).then(|| "- [fact] (m1) Likes tea.\n- [fact] (m3) Is pregnant.".into())
     });
     app.handle(private(42, 1, "I like tea")).await;
     app.model().answer_tools(&[(SAVE, json!({"text": "Is pregnant."}))]);

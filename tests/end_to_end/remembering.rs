@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use annals_test_support::model_api::{notes_of, texts_of};
+use annals_test_support::model_api::{is_for_notes, is_for_summary, notes_of, texts_of};
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, wait_until};
@@ -11,8 +11,7 @@ use crate::updates::{group, private};
 
 /// Answers requests for what is worth keeping with what was said of tea in the conversation.
 pub(crate) fn notes_of_tea(body: &Value) -> Option<String> {
-    let is_capture =
-        texts_of(body, "system").iter().any(|s| s.starts_with("You keep the memory of an assistant"));
+    let is_capture = is_for_notes(body) && !is_for_summary(body);
     let said = texts_of(body, "user").concat();
     let tea = said.lines().find(|line| line.contains("tea") && !line.starts_with("- ["))?.to_owned();
     is_capture.then(|| format!("- [preference] {}", tea.rsplit(": ").next().unwrap_or_default()))
@@ -143,8 +142,7 @@ async fn of_a_capture_that_was_cut_off_the_last_line_is_dropped() {
     let app = TestApp::builder().telegram().model().start().await;
     says(&app, 42, 1, "I only drink green tea").await;
     app.model().answer_by(|body| {
-        let is_capture = texts_of(body, "system").iter().any(|s| s.starts_with("You keep the memory"));
-        is_capture.then(|| "- [fact] (m1) Only drinks green tea.\n- [fact] (m1) I only dri".into())
+        is_for_notes(body).then(|| "- [fact] (m1) Only drinks green tea.\n- [fact] (m1) I only dri".into())
     });
     app.model().finish_with("length");
     app.handle(private(42, 2, "/new").command()).await;
