@@ -83,10 +83,12 @@ struct Running {
     served: JoinHandle<anyhow::Result<()>>,
 }
 
-/// Setup of a [`TestApp`]. By default its clock is at [`NOW`], its model is `echo`, and it sends to the outbox.
+/// Setup of a [`TestApp`]. By default its model is `echo`, and it sends to the outbox.
+#[derive(Default)]
 pub(crate) struct Builder {
     settings: BTreeMap<String, String>,
-    clock: Clock,
+    /// At [`NOW`] if `None`.
+    clock: Option<Clock>,
     telegram: bool,
     /// Value of `MODEL`; `echo` if `None`.
     model: Option<&'static str>,
@@ -105,7 +107,7 @@ impl Builder {
 
     /// Sets the manual clock to this time, in epoch milliseconds.
     pub(crate) fn at(mut self, millis: i64) -> Self {
-        self.clock = Clock::manual(Timestamp::from_millis(millis).unwrap());
+        self.clock = Some(Clock::manual(Timestamp::from_millis(millis).unwrap()));
         self
     }
 
@@ -144,7 +146,7 @@ impl Builder {
 
     /// Uses the system's clock instead of one that only the test moves.
     pub(crate) fn system_clock(mut self) -> Self {
-        self.clock = Clock::system();
+        self.clock = Some(Clock::system());
         self
     }
 
@@ -155,6 +157,7 @@ impl Builder {
 
     pub(crate) async fn start(self) -> TestApp {
         let Self { mut settings, clock, telegram, model, dice, data: template, refusals_are_fine } = self;
+        let clock = clock.unwrap_or_else(|| Clock::manual(Timestamp::from_secs(NOW)));
         let data = tempfile::tempdir().unwrap();
         if let Some(template) = template {
             world::copy(&template, data.path());
@@ -209,16 +212,7 @@ impl Builder {
 
 impl TestApp {
     pub(crate) fn builder() -> Builder {
-        let start = Timestamp::from_secs(NOW);
-        Builder {
-            settings: BTreeMap::new(),
-            clock: Clock::manual(start),
-            telegram: false,
-            model: None,
-            dice: None,
-            data: None,
-            refusals_are_fine: false,
-        }
+        Builder::default()
     }
 
     /// Starts one with a Telegram and a model.

@@ -1,7 +1,7 @@
 //! The index of due chats, and the compactor's runs over it.
 
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use annals_compactor::{Compactor, Report};
@@ -71,20 +71,6 @@ fn message(chat: i64, number: u64, ts: Timestamp) -> Draft {
 
 fn sort_key(secs: i64, number: u64) -> String {
     format!("{secs}000#{number:020}")
-}
-
-/// The chats that were visited, in order.
-#[derive(Clone, Default)]
-struct Visits(Arc<Mutex<Vec<ChatKey>>>);
-
-impl Visits {
-    fn note(&self, chat: &ChatKey) {
-        self.0.lock().unwrap().push(chat.clone());
-    }
-
-    fn take(&self) -> Vec<ChatKey> {
-        std::mem::take(&mut self.0.lock().unwrap())
-    }
 }
 
 #[tokio::test]
@@ -188,9 +174,9 @@ async fn a_run_visits_each_due_chat_once_the_oldest_first() {
     }
     world.say_by_another(7, 2).await;
     world.clock.advance(Duration::from_mins(36 * 60 - 1));
-    let visits = Visits::default();
+    let visits = RefCell::new(Vec::new());
     let visit = |chat: ChatKey| {
-        visits.note(&chat);
+        visits.borrow_mut().push(chat);
         async { Ok(Visited { archived: 3, segments: 1, summaries: 1, captured: 2, ..NOTHING }) }
     };
     let one_by_one = Compactor { parallel: 1, ..world.compactor() };
@@ -237,12 +223,12 @@ async fn a_chat_with_more_entries_than_a_page_is_visited_for_each_page_and_settl
     }
     world.say_in(2, 1).await;
     world.clock.advance(D);
-    let visits = Visits::default();
+    let visits = RefCell::new(Vec::new());
     let next = world.clock.now().plus(Duration::from_hours(3));
     let report = world
         .compactor()
         .run_visiting(world.in_an_hour(), |chat| {
-            visits.note(&chat);
+            visits.borrow_mut().push(chat);
             async move { Ok(Visited { next: Some(next), ..NOTHING }) }
         })
         .await;
@@ -264,12 +250,12 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
         world.say_in(chat, 1).await;
     }
     world.clock.advance(D);
-    let visits = Visits::default();
-    let is_well = Arc::new(Mutex::new(false));
+    let visits = RefCell::new(Vec::new());
+    let is_well = Cell::new(false);
     let visit = |chat: ChatKey| {
-        visits.note(&chat);
         let number: i64 = chat.chat_id().parse().unwrap();
-        let breaks = number < 40 && !*is_well.lock().unwrap();
+        visits.borrow_mut().push(chat);
+        let breaks = number < 40 && !is_well.get();
         async move {
             match number % 4 {
                 _ if !breaks => Ok(NOTHING),
@@ -297,7 +283,7 @@ async fn chats_that_fail_hold_no_other_and_come_again() {
     assert_eq!((report.visited, report.failed, report.busy), (0, 30, 10));
     assert_eq!(report.oldest_overdue, Duration::from_secs(1 + 30 * 60), "since the first date");
 
-    *is_well.lock().unwrap() = true;
+    is_well.set(true);
     world.clock.advance(Duration::from_mins(30));
     let report = compactor.run_visiting(world.in_an_hour(), visit).await;
     assert_eq!((report.visited, report.failed, report.oldest_overdue), (40, 0, Duration::ZERO));
@@ -331,9 +317,9 @@ async fn a_run_ends_in_time_and_the_next_goes_on() {
         world.clock.advance(Duration::from_secs(1));
     }
     world.clock.advance(D);
-    let visits = Visits::default();
+    let visits = RefCell::new(Vec::new());
     let visit = |chat: ChatKey| {
-        visits.note(&chat);
+        visits.borrow_mut().push(chat);
         let clock = world.clock.clone();
         async move {
             clock.advance(Duration::from_secs(1));

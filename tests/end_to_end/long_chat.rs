@@ -8,13 +8,13 @@ use annals_agent::Agent;
 use annals_compactor::Compactor;
 use annals_core::compaction::cut::Why;
 use annals_core::draft::Draft;
-use annals_core::memory::{EntryKind, Finding, Owner, Source};
-use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::sort_key::Timestamp;
 use annals_store::history::turn::Ending;
 use annals_store::history::{Outcome, Position};
 
+use crate::memory::{findings, source, user};
 use crate::meter::Consumed;
-use crate::world::{START, World};
+use crate::world::World;
 
 /// Every which message asks for an answer.
 const ASKS: u64 = 10;
@@ -204,23 +204,13 @@ impl Chat {
     }
 
     async fn remember(&self) {
-        let owner = Owner::User("telegram-42".into());
-        for number in 0..ENTRIES / 8 {
-            let (id, start) = (MessageId::number(number), Timestamp::from_millis(START).unwrap());
-            let key = SortKey::message(start, &id);
-            let source = Source {
-                session: Source::session_id(&self.world.chat, start.plus(Duration::from_secs(number))),
-                chat: self.world.chat.clone(),
-                from: key.clone(),
-                to: key,
-                from_id: id.clone(),
-                to_id: id,
-            };
+        for session in 0..ENTRIES / 8 {
             let text = |place: u64| {
-                format!("The plum tree number {} stands beside shed {}.", number * 8 + place, place * 37)
+                format!("The plum tree number {} stands beside shed {}.", session * 8 + place, place * 37)
             };
-            let found = (0..8).map(|place| Finding::new(EntryKind::Fact, text(place))).collect::<Vec<_>>();
-            self.world.memory.capture(&owner, &source, &found).await.unwrap();
+            let texts: Vec<String> = (0..8).map(text).collect();
+            let source = source(&self.world.chat.to_string(), session + 1);
+            self.world.memory.capture(&user("telegram-42"), &source, &findings(&texts)).await.unwrap();
         }
         self.take();
     }
