@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use annals_channel_lark::verify::{NONCE_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, encrypt, sign};
-use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, Trouble, picture};
+use annals_test_support::lark_api::{APP_ID, APP_SECRET, BOT_OPEN_ID, LarkApi, Sent, picture};
 use annals_test_support::mcp_server::{self, McpServer};
 use annals_test_support::model_api::{images_of, lines_said, texts_of};
 use reqwest::Method;
@@ -269,7 +269,6 @@ async fn a_deleted_group_does_not_come_back_from_the_platform() {
 #[tokio::test]
 async fn without_its_surroundings_a_message_is_answered_all_the_same() {
     let it = LarkApp::with(&[]).await;
-    it.lark.trouble("oc_other", Trouble::Expelled);
     it.handle(&mentioning(text("om_1", GROUP, "@_user_1 hello", 0))).await;
     it.lark.fail(3, 502);
     it.receive(&mentioning(text("om_2", GROUP, "@_user_1 again", 1))).await;
