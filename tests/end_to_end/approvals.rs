@@ -26,7 +26,7 @@ fn marked() -> Value {
     json!({"tools": {"refund": {"approval": true}, "slow": {"approval": true}}})
 }
 
-fn refund(order: &str) -> (&'static str, Value) {
+pub(crate) fn refund(order: &str) -> (&'static str, Value) {
     ("shop_refund", json!({ "order": order }))
 }
 

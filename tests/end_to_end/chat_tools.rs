@@ -6,13 +6,23 @@ use std::slice::from_ref;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::app::APP_KEY;
+use crate::app::{APP_KEY, TestApp};
+use crate::approvals::refund;
 use crate::chat::{ROOM, Stream, kinds, post, regenerate, resume, streamed, submit, user};
 use crate::outside_tools::start_with_shop;
 use crate::world::A_LIFE;
 
 fn asks() -> Value {
     json!({"tools": {"refund": {"approval": true}}})
+}
+
+/// Says `m1`, for which the model makes `call`. Returns that message, the chunks of the stream, and the reply.
+async fn called(app: &TestApp, call: (&str, Value)) -> (Value, Vec<Value>, Value) {
+    app.model().answer_tools(&[call]);
+    let said = user("m1", "See to A1.");
+    let chunks = post(app, &submit(from_ref(&said))).await.rest().await;
+    app.idle().await;
+    (said, chunks, app.history(ROOM).await.pop().unwrap())
 }
 
 /// The reply as the client has it, its requests answered.
@@ -35,16 +45,13 @@ fn states(message: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn calls_and_results_are_streamed_with_their_steps() {
     let (_shop, app) = start_with_shop(&asks()).await;
-    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
-    let chunks = post(&app, &submit(&[user("m1", "Where is A1?")])).await.rest().await;
+    let (_, chunks, reply) = called(&app, ("shop_lookup", json!({"order": "A1"}))).await;
     assert_eq!(
         kinds(&chunks).join(" "),
         "start start-step tool-input-start tool-input-available tool-output-available finish-step \
          start-step text-start text-delta text-end finish-step finish"
     );
     assert_eq!(chunks[3]["input"], json!({"order": "A1"}));
-    app.idle().await;
-    let reply = app.history(ROOM).await.pop().unwrap();
     let parts: Vec<&str> =
         reply["parts"].as_array().unwrap().iter().map(|part| part["type"].as_str().unwrap()).collect();
     assert_eq!(parts, ["step-start", "tool-shop_lookup", "step-start", "text"]);
@@ -56,13 +63,9 @@ async fn calls_and_results_are_streamed_with_their_steps() {
 #[tokio::test]
 async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_once() {
     let (shop, app) = start_with_shop(&asks()).await;
-    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    let said = user("m1", "Pay A1 back.");
-    let chunks = post(&app, &submit(from_ref(&said))).await.rest().await;
+    let (said, chunks, reply) = called(&app, refund("A1")).await;
     let asked = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
     assert_eq!(chunks.last().unwrap()["finishReason"], "tool-calls");
-    app.idle().await;
-    let reply = app.history(ROOM).await.pop().unwrap();
     assert_eq!(reply["parts"][1]["approval"]["id"], asked["approvalId"]);
     // Neither who did not ask nor an id that nobody gave out.
     let answer = submit(&[said.clone(), answered(&reply, true)]);
@@ -79,7 +82,7 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     assert_eq!(kinds(&chunks).join(" "), expected);
     assert_eq!(chunks[0]["messageId"], "m1/reply");
     // The same answer again, and another one: the first counts, and the reply is there.
-    for again in [answer, submit(&[said, answered(&reply, false)])] {
+    for again in [answer, submit(&[said.clone(), answered(&reply, false)])] {
         let chunks = post(&app, &again).await.rest().await;
         assert_eq!(kinds(&chunks).last(), Some(&"finish"), "{chunks:?}");
     }
@@ -91,19 +94,8 @@ async fn a_request_is_answered_in_the_stream_that_asked_and_its_call_is_made_onc
     assert_eq!(states(forms[3]), ["output-available"]);
     assert_eq!(forms[3]["id"], "m1/reply@3");
     app.export(ROOM, "chat-approved").await;
-    app.finish().await;
-}
 
-#[tokio::test]
-async fn a_repeat_gets_an_archived_reply_that_had_asked() {
-    let (_shop, app) = start_with_shop(&asks()).await;
-    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    let said = user("m1", "Pay A1 back.");
-    post(&app, &submit(from_ref(&said))).await.rest().await;
-    app.idle().await;
-    let reply = app.history(ROOM).await.pop().unwrap();
-    post(&app, &submit(&[said.clone(), answered(&reply, true)])).await.rest().await;
-    app.idle().await;
+    // A repeat of the question gets the reply from the archive.
     app.leave_the_table(ROOM).await;
     let chunks = post(&app, &submit(from_ref(&said))).await.rest().await;
     assert_eq!(kinds(&chunks).last(), Some(&"finish"), "{chunks:?}");
@@ -114,11 +106,7 @@ async fn a_repeat_gets_an_archived_reply_that_had_asked() {
 #[tokio::test]
 async fn a_request_that_has_lapsed_is_not_there() {
     let (_shop, app) = start_with_shop(&asks()).await;
-    app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    let said = user("m1", "Pay A1 back.");
-    post(&app, &submit(from_ref(&said))).await.rest().await;
-    app.idle().await;
-    let reply = app.history(ROOM).await.pop().unwrap();
+    let (said, _, reply) = called(&app, refund("A1")).await;
     app.clock().advance(A_LIFE);
     let answer = app.post("/api/chat", APP_KEY, &submit(&[said, answered(&reply, true)])).await;
     answer.assert_problem(404, "unknown-message");
@@ -130,11 +118,7 @@ async fn a_request_that_has_lapsed_is_not_there() {
 #[tokio::test]
 async fn a_reply_that_waits_for_no_answer_is_refused() {
     let (_shop, app) = start_with_shop(&asks()).await;
-    app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
-    let said = user("m1", "Where is A1?");
-    post(&app, &submit(from_ref(&said))).await.rest().await;
-    app.idle().await;
-    let mut reply = app.history(ROOM).await.pop().unwrap();
+    let (said, _, mut reply) = called(&app, ("shop_lookup", json!({"order": "A1"}))).await;
     post(&app, &submit(&[said.clone(), reply.clone()])).await.rest().await;
     let parts = reply["parts"].as_array_mut().unwrap();
     // As if the text had come first.
@@ -146,15 +130,10 @@ async fn a_reply_that_waits_for_no_answer_is_refused() {
 #[tokio::test]
 async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
     let (shop, app) = start_with_shop(&asks()).await;
-    let refund = || app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
-    refund();
-    let said = user("m1", "Pay A1 back.");
-    post(&app, &submit(from_ref(&said))).await.rest().await;
-    app.idle().await;
-    let reply = app.history(ROOM).await.pop().unwrap();
+    let (said, _, reply) = called(&app, refund("A1")).await;
     let chunks = post(&app, &submit(&[said.clone(), answered(&reply, false)])).await.rest().await;
     assert_eq!(chunks[1]["type"], "tool-output-denied");
-    refund();
+    app.model().answer_tools(&[refund("A1")]);
     let chunks = post(&app, &regenerate(from_ref(&said), None)).await.rest().await;
     let second = chunks.iter().find(|chunk| chunk["type"] == "tool-approval-request").unwrap();
     assert_ne!(second["approvalId"], reply["parts"][1]["approval"]["id"]);
@@ -177,13 +156,8 @@ async fn a_denied_call_is_not_made_and_another_try_asks_anew() {
 #[tokio::test]
 async fn a_second_request_of_a_reply_is_answered_in_the_form_that_asks() {
     let (shop, app) = start_with_shop(&asks()).await;
-    let refund = |order: &str| app.model().answer_tools(&[("shop_refund", json!({"order": order}))]);
-    refund("A1");
-    let said = user("m1", "Pay both back.");
-    post(&app, &submit(from_ref(&said))).await.rest().await;
-    app.idle().await;
-    let first = app.history(ROOM).await.pop().unwrap();
-    refund("A2");
+    let (said, _, first) = called(&app, refund("A1")).await;
+    app.model().answer_tools(&[refund("A2")]);
     post(&app, &submit(&[said.clone(), answered(&first, true)])).await.rest().await;
     app.idle().await;
     let second = app.history(ROOM).await.pop().unwrap();
@@ -199,11 +173,7 @@ async fn a_second_request_of_a_reply_is_answered_in_the_form_that_asks() {
 #[tokio::test]
 async fn a_reply_that_goes_on_is_resumed_from_its_beginning() {
     let (shop, app) = start_with_shop(&json!({"tools": {"slow": {"approval": true}}})).await;
-    app.model().answer_tools(&[("shop_slow", json!({}))]);
-    let said = user("m1", "Slowly");
-    post(&app, &submit(from_ref(&said))).await.rest().await;
-    app.idle().await;
-    let reply = app.history(ROOM).await.pop().unwrap();
+    let (said, _, reply) = called(&app, ("shop_slow", json!({}))).await;
     drop(post(&app, &submit(&[said, answered(&reply, true)])).await);
     let back = Stream::of(resume(&app).await);
     shop.release();
