@@ -8,7 +8,7 @@ use crate::app::{APP_KEY, PROVIDERS, TestApp, chat_path, wait_until};
 use crate::approvals::approve;
 use crate::chat::{ROOM, post, submit, user};
 use crate::faults::Plan;
-use crate::outside_tools::{start_with_shop, with_shop, with_shop_and};
+use crate::outside_tools::{shop_with, start_with_shop};
 use crate::turns::assert_answered_once;
 use crate::updates::{Update, group, private};
 use crate::world::{LEASE, World, at_each_request};
@@ -71,8 +71,7 @@ async fn a_message_that_comes_while_a_tool_runs_is_seen_by_the_next_request_and_
 #[tokio::test]
 async fn messages_of_several_rounds_stand_after_the_calls_that_they_came_after() {
     for model in PROVIDERS {
-        let shop = McpServer::start().await;
-        let app = with_shop_and(&shop, &json!({}), model).start().await;
+        let (shop, app) = shop_with(&json!({}), |app| app.model_of(model)).await;
         begin(&shop, &app, private(42, 1, "Count the beans.")).await;
         app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
         app.receive(private(42, 2, "And the peas.")).await;
@@ -95,8 +94,7 @@ async fn messages_of_several_rounds_stand_after_the_calls_that_they_came_after()
 /// `REPLY_QUIET` is a wait before a turn, and this one is under way. An album is waited for, since half of it says nothing.
 #[tokio::test]
 async fn a_burst_is_taken_up_at_once_and_an_album_once_it_is_whole() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).set("REPLY_QUIET", "5s").start().await;
+    let (shop, app) = shop_with(&json!({}), |app| app.set("REPLY_QUIET", "5s")).await;
     app.as_time_passes(begin(&shop, &app, private(42, 1, "Count the beans."))).await;
     app.receive(private(42, 2, "And the peas.")).await;
     shop.release();

@@ -7,7 +7,6 @@ use annals_core::sort_key::Timestamp;
 use annals_engine::erasing::Person;
 use annals_store::people::People;
 use annals_test_support::discord_api::BOT_TOKEN;
-use annals_test_support::mcp_server::{McpServer, TOKEN};
 use annals_test_support::model_api::times_of;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -17,7 +16,7 @@ use crate::app::{Builder, OPS_KEY, TestApp, chat_path};
 use crate::chat_settings::change;
 use crate::discord::{DiscordApp, ask, direct};
 use crate::lark::{GROUP, LarkApp, P2P, mentioning, text};
-use crate::outside_tools::{offered, results};
+use crate::outside_tools::{offered, results, shop_with};
 use crate::people::{link_telegram, telegram_says};
 use crate::updates::{group, private};
 use crate::world::scan;
@@ -196,12 +195,10 @@ async fn in_lark_a_person_has_an_agent_in_their_p2p_chat_alone() {
 
 #[tokio::test]
 async fn a_profile_offers_the_servers_and_tools_that_it_names_and_bounds_their_rounds() {
-    let shop = McpServer::start().await;
     let folder =
         folder(&[("shop/Agent.md", "---\ntools: [shop/lookup]\nlimits: [rounds=1]\n---\nYou sell.")]);
-    let builder =
-        TestApp::builder().telegram().model().set("TOOLS", &shop.tools(&json!({}))).set("SHOP_TOKEN", TOKEN);
-    let app = with(builder, &folder, &json!([{"agent": "shop", "channel": "telegram"}])).start().await;
+    let rules = json!([{"agent": "shop", "channel": "telegram"}]);
+    let (_shop, app) = shop_with(&json!({}), |app| with(app, &folder, &rules)).await;
     app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     app.handle(private(42, 1, "Where is it?")).await;
     let requests = app.model().requests();

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use annals_core::chat_key::ChatKey;
 use annals_core::record::Kind;
-use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::{Mishap, texts_of};
 use annals_test_support::telegram_api::Sent;
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, TestApp, a_while, text_of, wait_until};
+use crate::app::{APP_KEY, Builder, TestApp, a_while, text_of, wait_until};
 use crate::lines::business;
-use crate::outside_tools::{start_with_shop, with_shop};
+use crate::outside_tools::{shop_with, start_with_shop};
 use crate::updates::{group, private};
 use crate::world::{A_LIFE, change_item};
 
@@ -75,9 +74,8 @@ async fn forms(app: &TestApp, chat: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_later() {
-    let shop = McpServer::start().await;
     // Telegram takes one answer to a press, and no buttons that are there already.
-    let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    let (shop, mut app) = shop_with(&marked(), Builder::refusals_are_fine).await;
     let asked = asked_for(&app, &[("shop_lookup", json!({"order": "A1"})), refund("A1")]).await;
     let looked_up = ("lookup".to_owned(), json!({"order": "A1"}));
     assert_eq!(shop.carried_out(), [looked_up], "the one call that needs no approval");
@@ -131,8 +129,7 @@ async fn an_approved_call_is_made_once_and_the_reply_goes_on_days_and_restarts_l
 #[tokio::test]
 async fn an_approved_call_waits_for_its_server_for_three_attempts() {
     for recovers in [true, false] {
-        let shop = McpServer::start().await;
-        let mut app = with_shop(&shop, &marked()).start().await;
+        let (shop, mut app) = start_with_shop(&marked()).await;
         asked_for(&app, &[refund("A1")]).await;
         shop.edit(|stored| stored.is_down = true);
         app.restart().await;
@@ -184,9 +181,8 @@ async fn a_denied_call_is_not_made_and_the_model_gets_the_reason() {
 
 #[tokio::test]
 async fn only_who_asked_or_administers_may_answer() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).set("GROUP_ACTIVATION", "always").set("ADMINS", "telegram-77,boss");
-    let app = app.start().await;
+    let settings = [("GROUP_ACTIVATION", "always"), ("ADMINS", "telegram-77,boss")];
+    let (shop, app) = shop_with(&marked(), |app| app.set_all(&settings)).await;
     app.telegram_api().set_administrators(-7, &[50]);
     for (id, user, is_let) in [(1, 43, false), (2, 42, true), (3, 50, true), (4, 77, true)] {
         app.model().answer_tools(&[refund(&format!("A{id}"))]);
@@ -265,8 +261,7 @@ async fn what_follows_a_second_approval_is_sent_though_the_turn_that_asked_for_i
 /// Its confirmation could not be sent, so Telegram delivers the command again.
 #[tokio::test]
 async fn a_command_that_is_delivered_again_allows_nothing_that_was_asked_since() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    let (shop, app) = shop_with(&marked(), Builder::refusals_are_fine).await;
     for (id, word) in [(11, "/approve"), (12, "/approve 1"), (13, "/approve all")] {
         let command: Value = private(42, id, word).command().into();
         app.telegram_api().fail(3, 502);
@@ -333,8 +328,7 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
 async fn a_request_whose_record_has_expired_is_no_longer_open() {
     for (scope, chat) in [("chat", CHAT), ("user", "agent:annals:user:telegram-42")] {
         for leaves_reply in [false, true] {
-            let shop = McpServer::start().await;
-            let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
+            let (shop, app) = shop_with(&marked(), |app| app.set("DM_SCOPE", scope)).await;
             let asked = asked_for(&app, &[refund("A1")]).await;
             let before = app.model().count();
             app.archive_everything(chat).await;
@@ -366,9 +360,8 @@ async fn a_request_whose_record_has_expired_is_no_longer_open() {
 #[tokio::test]
 async fn an_approved_call_is_not_made_again_once_its_reply_has_expired() {
     for leaves_verdict in [false, true] {
-        let shop = McpServer::start().await;
         // The buttons that are pressed once more are gone.
-        let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+        let (shop, app) = shop_with(&marked(), Builder::refusals_are_fine).await;
         let asked = asked_for(&app, &[refund("A1")]).await;
         approve(&app, &asked).await;
         app.archive_everything(CHAT).await;
@@ -391,8 +384,7 @@ async fn an_approved_call_is_not_made_again_once_its_reply_has_expired() {
 #[tokio::test]
 async fn a_business_s_buttons_are_pressed_and_go() {
     for scope in ["chat", "user"] {
-        let shop = McpServer::start().await;
-        let app = with_shop(&shop, &marked()).set("DM_SCOPE", scope).start().await;
+        let (shop, app) = shop_with(&marked(), |app| app.set("DM_SCOPE", scope)).await;
         app.model().answer_tools(&[refund("A1")]);
         let said = private(42, 1, "Pay A1 back.").with("business_connection_id", json!("bc_9f2"));
         app.handle(said.kind("business_message")).await;
@@ -426,9 +418,8 @@ async fn a_request_is_not_answered_or_shown_on_another_line() {
 
 #[tokio::test]
 async fn a_stop_denies_what_waits_and_the_reply_does_not_go_on() {
-    let shop = McpServer::start().await;
     // Telegram takes no buttons that are there already.
-    let mut app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    let (shop, mut app) = shop_with(&marked(), Builder::refusals_are_fine).await;
     let asked = asked_for(&app, &[refund("A1"), refund("A2")]).await;
     let before = app.model().count();
     press(&app, &asked, (0, 0), 42, "c1").await;
@@ -532,8 +523,7 @@ async fn a_stop_keeps_what_a_reply_said_after_an_approved_call() {
 /// It is stored to its end, so that a `/stop` only ends its delivery.
 #[tokio::test]
 async fn a_stop_ends_the_delivery_of_what_a_reply_said_after_an_approved_call() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    let (_shop, app) = shop_with(&marked(), Builder::refusals_are_fine).await;
     let asked = asked_for(&app, &[refund("A1")]).await;
     app.telegram_api().rate_limit(1, 7);
     press(&app, &asked, (0, 0), 42, "c1").await;
@@ -554,8 +544,7 @@ async fn a_stop_ends_the_delivery_of_what_a_reply_said_after_an_approved_call() 
 /// The note about the file precedes the question, once, and is no part of the call.
 #[tokio::test]
 async fn a_reply_that_asks_tells_first_of_a_file_that_was_not_seen() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &marked()).refusals_are_fine().start().await;
+    let (shop, app) = shop_with(&marked(), Builder::refusals_are_fine).await;
     app.telegram_api().edit(|store| store.files.set.insert("gone".into(), None));
     app.model().answer_tools(&[refund("A1")]);
     let photo =

@@ -10,7 +10,7 @@ use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path};
 use crate::approvals::press;
 use crate::lark::{self, LarkApp, mentioning, pressed, text};
 use crate::memory::call;
-use crate::outside_tools::{start_with_shop, with_shop};
+use crate::outside_tools::{shop_with, start_with_shop};
 use crate::updates::{group, private};
 
 const GROUP: &str = "telegram:chat:-7";
@@ -27,31 +27,27 @@ async fn say(app: &TestApp, user: i64, id: i64, text: &str) {
 }
 
 /// Starts a program in which Ada (42) and Bob (43) ask in one turn for a call that must be approved.
-async fn asked_by_two(shop: &McpServer, admins: &str) -> TestApp {
-    let app = with_shop(shop, &asks(&json!(true))).set("GROUP_ACTIVATION", "always").set("REPLY_QUIET", "2s");
-    let app = app.set("ADMINS", admins).start().await;
+async fn asked_by_two(admins: &str) -> (McpServer, TestApp) {
+    let settings = [("GROUP_ACTIVATION", "always"), ("REPLY_QUIET", "2s"), ("ADMINS", admins)];
+    let (shop, app) = shop_with(&asks(&json!(true)), |app| app.set_all(&settings)).await;
     app.telegram_api().set_administrators(-7, &[50]);
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.receive(group(-7, 1, "Pay A1 back.").by(42)).await;
     app.handle_as_time_passes(group(-7, 2, "Yes, do.").by(43)).await;
     let reply = app.records(GROUP).await.into_iter().find(|record| record.key.is_reply()).unwrap();
     assert_eq!(reply.covers().len(), 2, "the turn does not cover both messages");
-    app
+    (shop, app)
 }
 
 /// Starts a program that hears all of its group and is administered by user 77.
 async fn with_administrator(approval: &Value) -> (McpServer, TestApp) {
-    let shop = McpServer::start().await;
-    let app =
-        with_shop(&shop, &asks(approval)).set("GROUP_ACTIVATION", "always").set("ADMINS", "telegram-77");
-    let app = app.start().await;
-    (shop, app)
+    let settings = [("GROUP_ACTIVATION", "always"), ("ADMINS", "telegram-77")];
+    shop_with(&asks(approval), |app| app.set_all(&settings)).await
 }
 
 #[tokio::test]
 async fn all_askers_of_a_turn_must_approve() {
-    let shop = McpServer::start().await;
-    let mut app = asked_by_two(&shop, "").await;
+    let (shop, mut app) = asked_by_two("").await;
     say(&app, 43, 3, "/approve").await;
     assert_eq!(
         app.last_sent().text,
@@ -74,8 +70,7 @@ async fn each_asker_may_deny_and_an_administrator_decides_alone() {
     for (admins, user, command, calls) in
         [("", 43, "/deny", 0), ("telegram-77", 77, "/approve", 1), ("", 50, "/approve", 1)]
     {
-        let shop = McpServer::start().await;
-        let app = asked_by_two(&shop, admins).await;
+        let (shop, app) = asked_by_two(admins).await;
         say(&app, 43, 3, "/approve").await;
         assert_eq!(shop.carried_out().len(), 0);
         say(&app, user, 4, command).await;
@@ -288,8 +283,7 @@ async fn the_model_sees_a_forwarded_message_as_its_author_s() {
 /// `/approve`, `/deny` and `/stop` read the last 200 records. A flood of messages could hide an open request from them.
 #[tokio::test]
 async fn a_flood_does_not_keep_a_waiting_call_from_a_stop() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &asks(&json!(true))).set("ALLOW_FROM", "telegram-42").start().await;
+    let (shop, app) = shop_with(&asks(&json!(true)), |app| app.set("ALLOW_FROM", "telegram-42")).await;
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.handle_as_time_passes(group(-7, 1, "@annals_test_bot pay A1 back").mention()).await;
     let asked = app.last_sent();
@@ -336,8 +330,7 @@ async fn one_who_did_not_ask_cannot_approve_by_writing_as_another_chat() {
 #[tokio::test]
 async fn two_simultaneous_approvals_make_one_call() {
     for _ in 0..2 {
-        let shop = McpServer::start().await;
-        let app = asked_by_two(&shop, "").await;
+        let (shop, app) = asked_by_two("").await;
         let ada = app.receive(group(-7, 3, "/approve").command().by(42));
         let bob = app.receive(group(-7, 4, "/approve").command().by(43));
         tokio::join!(ada, bob);
@@ -352,9 +345,9 @@ async fn two_simultaneous_approvals_make_one_call() {
 #[tokio::test]
 async fn an_administrator_may_approve_by_a_linked_identity() {
     for (admins, links) in [("ada", ""), ("lark-ou_ada", "ada,telegram-42,lark-ou_ada")] {
-        let shop = McpServer::start().await;
-        let app = with_shop(&shop, &asks(&json!("admins"))).set("GROUP_ACTIVATION", "always");
-        let app = app.set("DM_SCOPE", "user").set("ADMINS", admins).set("LINKS", links).start().await;
+        let settings =
+            [("GROUP_ACTIVATION", "always"), ("DM_SCOPE", "user"), ("ADMINS", admins), ("LINKS", links)];
+        let (shop, app) = shop_with(&asks(&json!("admins")), |app| app.set_all(&settings)).await;
         app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
         say(&app, 43, 1, "Pay A1 back.").await;
         if links.is_empty() {

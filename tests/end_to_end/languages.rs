@@ -2,7 +2,6 @@
 
 use annals_core::language::Language;
 use annals_test_support::discord_api::BOT_TOKEN;
-use annals_test_support::mcp_server::McpServer;
 use reqwest::Method;
 use reqwest::header::ACCEPT_LANGUAGE;
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ use crate::approvals::press;
 use crate::chat::{Stream, streamed, submit, user};
 use crate::discord::{ADA, DiscordApp, command, direct};
 use crate::lark::{GROUP, LarkApp, P2P, mentioning, pressed, text};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::start_with_shop;
 use crate::terminal::{annals, beside, piped};
 use crate::updates::{Update, private};
 
@@ -30,8 +29,7 @@ fn chinese(id: i64, text: &str) -> Update {
 
 #[tokio::test]
 async fn telegram_s_language_is_that_of_notices_confirmations_questions_and_buttons() {
-    let shop = McpServer::start().await;
-    let mut app = with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).start().await;
+    let (_shop, mut app) = start_with_shop(&json!({"tools": {"refund": {"approval": true}}})).await;
     app.model().fail(1, 401);
     app.handle(chinese(1, "hello")).await;
     app.model().recover();

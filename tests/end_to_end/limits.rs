@@ -9,13 +9,12 @@ use annals_core::record::Kind;
 use annals_engine::usage::{day_of, start_of_day};
 use annals_store::history::History;
 use annals_store::history::counters::{Counter, CounterOf};
-use annals_test_support::mcp_server::McpServer;
 use serde_json::{Value, json};
 
 use crate::app::{APP_KEY, Answer, OPS_KEY, TestApp};
 use crate::faults::Plan;
 use crate::meter::Consumed;
-use crate::outside_tools::with_shop;
+use crate::outside_tools::shop_with;
 use crate::people::http;
 use crate::turns::assert_answered_once;
 use crate::updates::{Update, group, private};
@@ -239,10 +238,8 @@ async fn a_reply_that_was_given_up_after_a_call_costs_what_its_requests_did() {
 /// A reply that continues after an approval is finished, and counts what each form adds; in the usage it is one reply.
 #[tokio::test]
 async fn a_continued_reply_counts_once_with_what_it_adds() {
-    let shop = McpServer::start().await;
     let fields = json!({"tools": {"refund": {"approval": true}}});
-    let app = with_shop(&shop, &fields).set("LIMITS", "person=1 tokens/day");
-    let app = app.start().await;
+    let (shop, app) = shop_with(&fields, |app| app.set("LIMITS", "person=1 tokens/day")).await;
     app.clock().advance(Duration::from_secs(MORNING.unsigned_abs()));
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     say(&app, private(42, 1, "Pay A1 back."), 1).await;

@@ -15,18 +15,19 @@ pub(crate) const OWN_TOOLS: [&str; 6] =
     ["memory_search", "memory_save", "memory_forget", "schedule_create", "schedule_list", "schedule_cancel"];
 
 pub(crate) fn with_shop(shop: &McpServer, fields: &Value) -> Builder {
-    with_shop_and(shop, fields, "openai:test")
+    TestApp::builder().telegram().model().set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
 }
 
 /// Starts a shop and a program whose model may call its tools.
 pub(crate) async fn start_with_shop(fields: &Value) -> (McpServer, TestApp) {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, fields).start().await;
-    (shop, app)
+    shop_with(fields, |app| app).await
 }
 
-pub(crate) fn with_shop_and(shop: &McpServer, fields: &Value, model: &'static str) -> Builder {
-    TestApp::builder().telegram().model_of(model).set("TOOLS", &shop.tools(fields)).set("SHOP_TOKEN", TOKEN)
+/// Starts them, with what `more` adds to the program's setup.
+pub(crate) async fn shop_with(fields: &Value, more: impl FnOnce(Builder) -> Builder) -> (McpServer, TestApp) {
+    let shop = McpServer::start().await;
+    let app = more(with_shop(&shop, fields)).start().await;
+    (shop, app)
 }
 
 pub(crate) fn offered(request: &Value) -> Vec<&str> {
@@ -96,7 +97,7 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
     for model in PROVIDERS {
         let shop = McpServer::start().await;
         shop.offer(json!({"name": "attach", "description": "", "inputSchema": schema}));
-        let app = with_shop_and(&shop, &json!({}), model).start().await;
+        let app = with_shop(&shop, &json!({})).model_of(model).start().await;
         app.model().answer_tools(&[("shop_attach", json!({"name": "plan"}))]);
         app.ada_says(1, "Attach the plan.").await;
         assert_eq!(results(&app, CHAT).await, [("output-available".to_owned(), json!("done"))], "{model}");
@@ -112,14 +113,14 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
 }
 
 /// A model that calls a limited number of times and fails whenever it gets a result.
-async fn failing_behind_a_call(shop: &McpServer, status: u16, calls: usize) -> TestApp {
-    let app = with_shop(shop, &json!({})).start().await;
+async fn failing_behind_a_call(status: u16, calls: usize) -> (McpServer, TestApp) {
+    let (shop, app) = start_with_shop(&json!({})).await;
     for _ in 0..calls {
         app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);
     }
     app.model().edit(|stored| stored.failing_with_results = Some(status));
     app.receive(private(42, 1, "Where is my order?")).await;
-    app
+    (shop, app)
 }
 
 const UNFINISHED: &str =
@@ -128,8 +129,7 @@ const UNFINISHED: &str =
 #[tokio::test]
 async fn a_call_is_not_repeated_if_the_model_fails_afterwards() {
     for status in [500, 400] {
-        let shop = McpServer::start().await;
-        let app = failing_behind_a_call(&shop, status, 3).await;
+        let (shop, app) = failing_behind_a_call(status, 3).await;
         app.idle_as_time_passes().await;
         assert_eq!(shop.carried_out().len(), 1, "{status}");
         assert_eq!(app.model().count(), 1 + 9, "one that calls, then as many tries as in three deliveries");
@@ -153,8 +153,7 @@ async fn a_call_is_not_repeated_if_the_model_fails_afterwards() {
 
 #[tokio::test]
 async fn a_model_that_recovers_after_a_call_continues_with_its_result() {
-    let shop = McpServer::start().await;
-    let app = failing_behind_a_call(&shop, 503, 1).await;
+    let (shop, app) = failing_behind_a_call(503, 1).await;
     app.as_time_passes(app.model().wait_for(6)).await;
     app.model().recover();
     app.idle_as_time_passes().await;

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::texts_of;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use crate::app::{APP_KEY, OPS_KEY, TestApp, a_while};
 use crate::approvals::press;
 use crate::lark::{GROUP, LarkApp, P2P, message, pressed, text};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::shop_with;
 use crate::process::Process;
 use crate::setup::annals;
 use crate::updates::{group, membership, private};
@@ -88,10 +87,8 @@ async fn in_an_allowed_group_messages_of_others_are_only_context() {
 
 #[tokio::test]
 async fn a_button_pressed_by_a_stranger_does_nothing() {
-    let shop = McpServer::start().await;
-    let app =
-        with_shop(&shop, &json!({"tools": {"refund": {"approval": true}}})).set("ALLOW_FROM", "telegram-42");
-    let app = app.start().await;
+    let fields = json!({"tools": {"refund": {"approval": true}}});
+    let (shop, app) = shop_with(&fields, |app| app.set("ALLOW_FROM", "telegram-42")).await;
     app.telegram_api().set_administrators(-7, &[50]);
     app.model().answer_tools(&[("shop_refund", json!({"order": "A1"}))]);
     app.handle_as_time_passes(group(-7, 1, "@annals_test_bot pay A1 back").mention()).await;

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use annals_test_support::mcp_server::McpServer;
 use annals_test_support::model_api::Mishap;
 use annals_test_support::telegram_api::{Shown, Sign};
 use serde_json::json;
 
 use crate::app::{Builder, TestApp, wait_until};
-use crate::outside_tools::with_shop;
+use crate::outside_tools::shop_with;
 use crate::updates::{group, private, supergroup};
 
 fn streaming() -> Builder {
@@ -125,8 +124,7 @@ async fn drafts_pause_as_long_as_telegram_says_and_no_answer_waits_for_them() {
 /// Not only while the model is asked.
 #[tokio::test]
 async fn typing_continues_during_tools_and_summaries() {
-    let shop = McpServer::start().await;
-    let app = with_shop(&shop, &json!({})).set("KEEP_RECENT", "2").start().await;
+    let (shop, app) = shop_with(&json!({}), |app| app.set("KEEP_RECENT", "2")).await;
     app.model().answer_tools(&[("shop_slow", json!({}))]);
     app.receive(private(42, 1, "look")).await;
     wait_until("the tool is called", async || !shop.carried_out().is_empty()).await;
