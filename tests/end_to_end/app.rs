@@ -17,7 +17,7 @@ use annals_local::program::Program;
 use annals_local::queue::LocalQueue;
 use annals_local::stores::{BUCKET, Stores, TABLE, dynamodb_client};
 use annals_runtime::channels;
-use annals_store::history::{History, Retention};
+use annals_store::history::History;
 use annals_store::settings::retention;
 use annals_test_support::fault_proxy::{Dice, FaultProxy, Service};
 use annals_test_support::model_api::{self, ModelApi};
@@ -328,21 +328,13 @@ impl TestApp {
 
     /// Posts `update` to `/telegram` with the right secret.
     pub(crate) async fn telegram(&self, update: &Value) -> StatusCode {
-        let request = self.request(Method::POST, "/telegram").json(update);
-        request
-            .header("X-Telegram-Bot-Api-Secret-Token", self.telegram_secret())
-            .send()
-            .await
-            .unwrap()
-            .status()
-    }
-
-    fn telegram_secret(&self) -> String {
-        if self.telegram.is_some() {
+        let secret = if self.telegram.is_some() {
             TELEGRAM_SECRET.to_owned()
         } else {
             self.own_key(annals_channel_telegram::about::ABOUT.development_secret)
-        }
+        };
+        let request = self.request(Method::POST, "/telegram").json(update);
+        request.header("X-Telegram-Bot-Api-Secret-Token", secret).send().await.unwrap().status()
     }
 
     /// Returns the token of `/lark`'s events if Lark is not set up.
@@ -557,12 +549,8 @@ impl TestApp {
     }
 
     fn history_of(&self, Stores { dynamodb, bucket, .. }: Stores) -> History {
-        History::new(dynamodb, TABLE.into(), bucket, self.clock.clone(), self.retention())
-    }
-
-    fn retention(&self) -> Retention {
-        let settings = &self.settings;
-        retention(Env::new(&|name| settings.get(name).cloned())).unwrap()
+        let retention = retention(Env::new(&|name| self.settings.get(name).cloned())).unwrap();
+        History::new(dynamodb, TABLE.into(), bucket, self.clock.clone(), retention)
     }
 
     /// Returns the stores of the program, which are there when it has stopped, too.
@@ -759,16 +747,10 @@ pub(crate) fn chat_path(chat: &str, what: &str) -> String {
 /// Formats each message as one line: `<id> <role> <kind>: <text>`, without the kind if it is `normal`.
 pub(crate) fn lines(messages: &[Value]) -> Vec<String> {
     let line = |message: &Value| {
-        let kind = match message["metadata"]["kind"].as_str() {
-            Some("normal") => String::new(),
-            kind => format!(" {}", kind.unwrap_or("without a kind")),
-        };
-        format!(
-            "{} {}{kind}: {}",
-            message["id"].as_str().unwrap(),
-            message["role"].as_str().unwrap(),
-            text_of(message)
-        )
+        let [id, role] = ["id", "role"].map(|name| message[name].as_str().unwrap());
+        let kind = message["metadata"]["kind"].as_str().unwrap_or("without a kind");
+        let kind = if kind == "normal" { String::new() } else { format!(" {kind}") };
+        format!("{id} {role}{kind}: {}", text_of(message))
     };
     messages.iter().map(line).collect()
 }
