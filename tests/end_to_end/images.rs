@@ -16,7 +16,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::app::{APP_KEY, OPS_KEY, PROVIDERS, TestApp, chat_path, text_of};
+use crate::app::{APP_KEY, OPS_KEY, PROVIDERS, TestApp, chat_path, ids, text_of};
 use crate::faults::{Faults, Plan};
 use crate::updates::{Update, group, private};
 use crate::world::{LEASE, World, at_each_request};
@@ -95,21 +95,39 @@ async fn a_photo_reaches_the_model_and_is_fetched_once() {
     }
 }
 
+/// Each item comes as a message of its own. A live photo is a video, which is not shown, and a picture.
 #[tokio::test]
-async fn an_album_is_shown_whole_a_live_photo_by_its_picture_and_both_are_forgotten_with_their_chat() {
+async fn an_album_gets_one_answer_is_shown_whole_and_is_forgotten_with_its_chat() {
     let app = TestApp::start().await;
+    let item = |id, file| photo(id, file).at(5).with("media_group_id", json!("1387"));
     let live = json!({"file_id": "live", "file_unique_id": "l", "width": 90, "height": 90, "duration": 2});
-    for (id, file) in [(10, "one"), (11, "two"), (12, "three")] {
-        let item = photo(id, file).at(5).with("media_group_id", json!("1387"));
-        app.receive(if id == 12 { item.with("live_photo", live.clone()) } else { item }).await;
+    let items = [
+        item(10, "one").with("caption", json!("Which of these?")),
+        item(11, "two"),
+        item(12, "three").with("live_photo", live),
+    ];
+    for item in &items {
+        app.receive(item).await;
     }
     app.clock().advance(Duration::from_millis(1500));
     app.idle().await;
-    assert_eq!(app.model().count(), 1);
-    assert_eq!(images_of(&app.last_request()), [picture("one"), picture("two"), picture("three")]);
-    assert!(texts_of(&app.last_request(), "user").concat().contains("live photo, 0:02"));
-    assert!(!app.sent_texts()[0].contains("Not seen"), "{:?}", app.sent_texts());
-    assert_eq!(kept(&app).await.len(), 3);
+    let [request] = &app.model().requests()[..] else { panic!("one request") };
+    assert_eq!(images_of(request), [picture("one"), picture("two"), picture("three")]);
+    let texts = texts_of(request, "user").concat();
+    assert!(texts.contains("live photo, 0:02") && texts.matches("[file").count() == 4, "{texts}");
+    let history = app.history(CHAT).await;
+    assert_eq!(ids(&history), ["10", "11", "12", "12/reply"]);
+    assert_eq!(history[0]["parts"][1]["url"], "telegram:one");
+    let records = app.records(CHAT).await;
+    assert_eq!(records.iter().map(|record| record.covers().len()).collect::<Vec<_>>(), [0, 0, 0, 3]);
+    let [sent] = &app.telegram_api().sent()[..] else { panic!("one answer") };
+    assert!(sent.reply_to == Some(12) && !sent.text.contains("Not seen"), "{sent:?}");
+
+    for item in &items {
+        app.receive(item).await;
+    }
+    app.idle().await;
+    assert_eq!((app.model().count(), app.sent_texts().len(), kept(&app).await.len()), (1, 1, 3));
 
     say(&app, with_photo(private(43, 1, "").without("text"), "other")).await;
     assert_eq!(app.forget(CHAT, OPS_KEY).await.body["removed"]["media"], 3);

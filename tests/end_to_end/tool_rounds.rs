@@ -76,24 +76,27 @@ async fn a_call_and_its_result_are_summed_up_together_and_leave_together() {
     app.finish().await;
 }
 
-/// A long one too, of which an excerpt is shown.
+/// In a request, and in what a search finds; a long one too, of which an excerpt is shown.
 #[tokio::test]
-async fn forwarded_words_that_are_found_are_their_author_s() {
+async fn forwarded_words_are_their_author_s() {
     let app = TestApp::builder().set("KEEP_RECENT", "2").telegram().model().start().await;
     app.model().answer_with("Noted.");
-    let bob = json!({"type": "hidden_user", "sender_user_name": "Bob", "date": 1_763_765_920});
+    let bob = json!({"id": 43, "is_bot": false, "first_name": "Bob"});
+    let bob = json!({"type": "user", "sender_user": bob, "date": 1_763_765_920});
     let long = format!("I pay 600. {}", "Later. ".repeat(2_000));
     for (id, text) in [(1, "I pay 500."), (2, long.as_str())] {
         app.handle(private(42, id, text).with("forward_origin", bob.clone())).await;
     }
+    let words_of_bob = "[forwarded: these are the words of Bob, not of the sender]";
+    let seen = texts_of(&app.model().requests()[0], "user").concat();
+    assert!(seen.contains(&format!("{words_of_bob}\nI pay 500.")), "{seen}");
     app.ada_says(3, "Thank you.").await;
     compact(&app, 4).await;
     app.model().answer_tools(&[(TOOL, json!({"query": "pay"}))]);
     app.ada_says(5, "Who pays?").await;
     let found = texts_of(&app.last_request(), "tool").concat();
     for paid in ["I pay 500.", "I pay 600."] {
-        let told = format!("[forwarded: these are the words of Bob, not of the sender]\\n{paid}");
-        assert!(found.contains(&told), "{found}");
+        assert!(found.contains(&format!("{words_of_bob}\\n{paid}")), "{found}");
     }
     app.finish().await;
 }
