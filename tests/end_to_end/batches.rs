@@ -14,8 +14,6 @@ use annals_core::message::Role;
 use annals_engine::delivery::Deliverer;
 use annals_store::queue::Sqs;
 use annals_test_support::http::serve;
-use aws_config::{BehaviorVersion, Region, SdkConfig};
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::post;
@@ -48,7 +46,7 @@ impl Outbox for FaultyOutbox {
 
 /// Starts an emulator of the queue; returns it with the delay in seconds of each message's next delivery, by receipt
 /// handle.
-async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
+async fn queue(world: &World) -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
     let pauses: Arc<Mutex<BTreeMap<String, u64>>> = Arc::default();
     let noted = Arc::clone(&pauses);
     let router = Router::new().fallback(post(async move |headers: HeaderMap, body: String| {
@@ -59,14 +57,7 @@ async fn queue() -> (Sqs, Arc<Mutex<BTreeMap<String, u64>>>) {
         "{}"
     }));
     let url = serve(router).await;
-    let credentials = Credentials::new("test", "test", None, None, "test");
-    let aws = SdkConfig::builder()
-        .behavior_version(BehaviorVersion::latest())
-        .region(Region::new("eu-central-1"))
-        .endpoint_url(&url)
-        .credentials_provider(SharedCredentialsProvider::new(credentials))
-        .http_client(Https::new())
-        .build();
+    let aws = world.stores.aws.to_builder().endpoint_url(&url).http_client(Https::new()).build();
     (Sqs::new(&aws, format!("{url}/turns.fifo")), pauses)
 }
 
@@ -85,7 +76,7 @@ impl Bench {
     async fn on(world: World) -> Self {
         let deliverer = Deliverer::new([], Some(Arc::new(FaultyOutbox)));
         let agent = Agent { deliverer, ..world.agent() };
-        let (queue, pauses) = queue().await;
+        let (queue, pauses) = queue(&world).await;
         Self { world, agent, queue, pauses }
     }
 

@@ -111,18 +111,12 @@ pub(crate) fn submit(messages: &[Value]) -> Value {
 
 /// A submission of `messages` whose last takes the place of the message `id`.
 fn edit(id: &str, messages: &[Value]) -> Value {
-    let mut body = submit(messages);
-    body["messageId"] = id.into();
-    body
+    json!({"id": "r1", "messages": messages, "trigger": "submit-message", "messageId": id})
 }
 
 /// A request for another answer, which names the message `id`, or none.
 pub(crate) fn regenerate(messages: &[Value], id: Option<&str>) -> Value {
-    let mut body = json!({"id": "r1", "messages": messages, "trigger": "regenerate-message"});
-    if let Some(id) = id {
-        body["messageId"] = id.into();
-    }
-    body
+    json!({"id": "r1", "messages": messages, "trigger": "regenerate-message", "messageId": id})
 }
 
 pub(crate) async fn post(app: &TestApp, body: &Value) -> Stream {

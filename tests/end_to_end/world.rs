@@ -590,6 +590,7 @@ pub(crate) async fn listed(history: &History, chat: &ChatKey, limit: usize) -> V
     let (mut position, mut records) = (Position::Oldest, Vec::new());
     loop {
         let page = history.page(chat, &position, limit).await.unwrap();
+        assert!(page.records.len() <= limit);
         records.extend(page.records);
         let Some(after) = page.after else { return records };
         position = Position::After(after);
