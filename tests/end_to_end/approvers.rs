@@ -26,6 +26,12 @@ async fn say(app: &TestApp, user: i64, id: i64, text: &str) {
     app.handle_as_time_passes(if text.starts_with('/') { update.command() } else { update }).await;
 }
 
+/// Returns the code of the request that `told` shows.
+fn code_in(told: &str) -> String {
+    let (_, code) = told.rsplit_once("/approve ").unwrap();
+    code.chars().take_while(char::is_ascii_hexdigit).collect()
+}
+
 /// Starts a program in which Ada (42) and Bob (43) ask in one turn for a call that must be approved.
 async fn asked_by_two(admins: &str) -> (McpServer, TestApp) {
     let settings = [("GROUP_ACTIVATION", "always"), ("REPLY_QUIET", "2s"), ("ADMINS", admins)];
@@ -165,7 +171,7 @@ async fn every_argument_is_shown_and_what_cannot_be_seen_is_written_out() {
 }
 
 /// Ada's request is open, and then Mallory's. An administrator who types /approve may have read only Ada's; Ada's own
-/// `/approve` is for her own.
+/// `/approve` shows hers once more, with the code that approves it.
 #[tokio::test]
 async fn of_two_open_requests_an_administrator_must_name_one_and_an_asker_approves_only_their_own() {
     for user in [77, 42] {
@@ -177,7 +183,11 @@ async fn of_two_open_requests_an_administrator_must_name_one_and_an_asker_approv
         say(&app, user, 3, "/approve").await;
         let told = app.last_sent().text;
         assert_eq!(shop.carried_out(), [], "{told}");
-        assert!(user == 77 || (told.contains("A1") && !told.contains("MALLORY")), "{told}");
+        if user == 42 {
+            assert!(told.contains("A1") && !told.contains("MALLORY"), "{told}");
+            say(&app, user, 4, &format!("/approve {}", code_in(&told))).await;
+            assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
+        }
         app.finish().await;
     }
 }
@@ -257,9 +267,7 @@ async fn an_approval_without_a_code_applies_only_to_the_request_that_was_shown_l
         assert!(told.contains("May I call shop_refund") && told.contains("MALLORY"), "{word}: {told}");
     }
     let told = app.last_sent().text;
-    let (_, code) = told.rsplit_once("/approve ").unwrap();
-    let code: String = code.chars().take_while(char::is_ascii_hexdigit).collect();
-    say(&app, 77, 18, &format!("/approve {code}")).await;
+    say(&app, 77, 18, &format!("/approve {}", code_in(&told))).await;
     assert_eq!(shop.carried_out().len(), 1, "{told}");
     app.finish().await;
 }
