@@ -229,23 +229,29 @@ async fn with_team(team: &ChatKey) -> (World, SortKey) {
 
 #[tokio::test]
 async fn if_several_people_have_asked_nothing_is_sent_or_scheduled_for_one() {
-    let (world, team) = (World::hosted(&[]).await, ChatKey::telegram(-8, None));
-    world.hear(0, "hello", true).await;
-    for (id, user) in [(1, "42"), (2, "43")] {
-        let draft = world::message(&team, id, 1000 * i64::try_from(id).unwrap(), "Send it in private.");
-        let mut draft = Draft { chat_id: "-8".into(), user_id: user.into(), asks: true, ..draft };
-        set(&mut draft.metadata, "chatType", "group");
-        world.append(&draft).await;
+    // A scheduled task of one may be among what is answered.
+    for is_task in [false, true] {
+        let (world, team) = (World::hosted(&[]).await, ChatKey::telegram(-8, None));
+        world.hear(0, "hello", true).await;
+        for (id, user) in [(1, "42"), (2, "43")] {
+            let draft = world::message(&team, id, 1000 * i64::try_from(id).unwrap(), "Send it in private.");
+            let mut draft = Draft { chat_id: "-8".into(), user_id: user.into(), asks: true, ..draft };
+            set(&mut draft.metadata, "chatType", "group");
+            if is_task && id == 1 {
+                set(&mut draft.metadata, "schedule", json!({"id": "daily", "at": 1_000}));
+            }
+            world.append(&draft).await;
+        }
+        let send = ("chat_send", json!({"to": "direct", "text": "Psst."}));
+        let schedule = ("schedule_create", json!({"text": "Psst.", "cron": "0 9 * * *"}));
+        world.model().answer_tools(&[send, schedule]);
+        world.agent().run(&team, &[]).await.unwrap();
+        let records = world.another_process().range(&team, None).await.unwrap();
+        let said = json!(records.last().unwrap().listed()).to_string();
+        assert_eq!(said.matches("several people have asked").count(), 2, "{said}");
+        assert_eq!(world.records().await.len(), 1);
+        assert_eq!(world.history.schedules(&team).await.unwrap(), []);
     }
-    let send = ("chat_send", json!({"to": "direct", "text": "Psst."}));
-    let schedule = ("schedule_create", json!({"text": "Psst.", "cron": "0 9 * * *"}));
-    world.model().answer_tools(&[send, schedule]);
-    world.agent().run(&team, &[]).await.unwrap();
-    let records = world.another_process().range(&team, None).await.unwrap();
-    let said = json!(records.last().unwrap().listed()).to_string();
-    assert_eq!(said.matches("several people have asked").count(), 2, "{said}");
-    assert_eq!(world.records().await.len(), 1);
-    assert_eq!(world.history.schedules(&team).await.unwrap(), []);
 }
 
 /// A turn that sends reads the other chat's head and newest records, and puts a record, which registers the chat, and its id

@@ -167,9 +167,7 @@ impl ClaimedTurn {
     pub(crate) fn is_of_one_person(&self) -> bool {
         let sender = self.newest.sender();
         let mut covered = self.turn.covers.iter().map(|base| message_at(&self.records, base));
-        // A scheduled task beside it asks for nothing new.
-        let is_beside = |message: &Record| message.due().is_some() && self.newest.due().is_none();
-        covered.all(|message| message.is_some_and(|message| message.sender() == sender || is_beside(message)))
+        covered.all(|message| message.is_some_and(|message| message.sender() == sender))
     }
 
     /// Removes the messages from the turn that another person than the sender of the newest one sent. Returns true if there
