@@ -11,7 +11,7 @@ use annals_core::testing::set;
 use annals_engine::delivery::Deliverer;
 use annals_io::clock::Clock;
 use annals_model::Model;
-use annals_store::history::turn::OpenTurn;
+use annals_store::history::turn::{Ending, Lease, OpenTurn};
 use annals_store::history::{History, HistoryError, ReplyAppended};
 use futures::future::BoxFuture;
 use serde_json::json;
@@ -50,10 +50,11 @@ impl Bench {
     }
 
     /// A run that claims and commits to `covers`, and is not heard of until its lease is over.
-    async fn commit_and_fall_silent(&self, covers: &[SortKey]) {
+    async fn commit_and_fall_silent(&self, covers: &[SortKey]) -> Lease {
         let (lease, turn) = (self.world.claim().await, OpenTurn::new(covers.to_vec()));
         self.world.history.commit(&lease, &turn).await.unwrap();
         self.world.clock.advance(LEASE + Duration::from_secs(1));
+        lease
     }
 
     /// Appends the reply to message 1.
@@ -85,10 +86,12 @@ async fn the_next_run_sends_the_reply_that_a_dead_run_has_stored() {
     let bench = Bench::new().await;
     let one = bench.append(1, "one").await;
     let covers = [one.clone()];
-    bench.commit_and_fall_silent(&covers).await;
+    let old = bench.commit_and_fall_silent(&covers).await;
     let appended = bench.append_reply(&covers, "of the old run").await;
     assert!(matches!(appended, ReplyAppended::Stored(_)));
     bench.run(&one).await;
+    let ended = bench.world.history.finish(&old, &Ending::default()).await;
+    assert!(matches!(ended, Err(HistoryError::LeaseLost)), "{ended:?}");
     assert_eq!(bench.lines().await, ["1 user: one", "1/reply assistant: of the old run"]);
     assert_eq!(bench.posts(), ["of the old run"]);
 
