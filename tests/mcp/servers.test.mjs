@@ -113,16 +113,19 @@ test('their schemas are offered', async () => {
 });
 
 test('results, images and errors', async () => {
-  const [sum, echo, weather, logo] = await calls('official', 'Go.', [
+  const [sum, echo, weather, logo, research] = await calls('official', 'Go.', [
     ['all_get-sum', { a: 2, b: 3 }],
     ['all_echo', { message: 'hi' }],
     ['all_get-structured-content', { location: 'Chicago' }],
     ['all_get-tiny-image', {}],
+    ['all_simulate-research-query', { topic: 'tea', ambiguous: false }],
   ]);
   assert.equal(sum, 'The sum of 2 and 3 is 5.');
   assert.equal(echo, 'Echo: hi');
   assert.deepEqual(weather, { temperature: 36, conditions: 'Light rain / drizzle', humidity: 82 });
   assert.match(logo, /\[an image \(image\/png\) of \d+ bytes, which cannot be shown here\]/);
+  // It needs an MCP task, and says so in a result.
+  assert.match(research, /requires task augmentation/);
 
   const told = await calls('fast', 'Go.', [
     ['fast_add', { a: 2 }],
