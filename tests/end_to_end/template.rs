@@ -352,7 +352,8 @@ fn each_function_has_a_test_of_its_permissions() {
         let path = folder.join(build["Binary"].as_str().unwrap()).join("tests/permissions.rs");
         let test = std::fs::read_to_string(&path);
         let test = test.unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));
-        assert!(test.contains(&format!("\"{function}\"")), "{} does not check {function}", path.display());
+        let check = format!("permissions!(\"{function}\"");
+        assert!(test.contains(&check), "{} does not check {function}", path.display());
     }
 }
 
