@@ -9,7 +9,7 @@
 //! No cursor is kept between runs, since the index serves as one: a chat that was visited leaves it, one that failed or
 //! is busy moves further back, and those that a run had no time for are still in front. So a run starts at the oldest
 //! entry, and a chat that never succeeds does not keep others from being visited. A chat is visited for each page that
-//! has entries of it: the second visit finds nothing to do, and settles its own entries.
+//! has entries of it: after a visit that finished, the second finds nothing to do, and settles its own entries.
 
 pub mod function;
 pub mod metrics;
