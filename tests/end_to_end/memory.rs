@@ -3,7 +3,9 @@
 
 use annals_core::memory::validity::valid;
 use annals_core::memory::{EntryKind, Finding, Owner, Source};
+use annals_core::record::Record;
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::testing::summary;
 use annals_store::memory::{Captured, Memory};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -307,6 +309,15 @@ async fn over_http_a_conversation_of_several_people_shows_nobodys_entries() {
     let direct = json!({"userId": "ada", "text": "/memory", "messageId": "d1"});
     let own = app.post("/v1/messages?wait=20", APP_KEY, &direct).await;
     assert!(own.reply_text().contains("Ada's second"));
+    // A summary without a person hides nobody in her own chat.
+    let command = app.records("agent:annals:user:app/ada").await.swap_remove(0);
+    let source = summary(0, &[&command], None).source().unwrap().clone();
+    let beside = Record { person: None, ..command };
+    app.open_history().append_summary(&beside, "annals", "s", source, Timestamp::MIN).await.unwrap();
+    app.clock().advance(std::time::Duration::from_secs(1));
+    let later = json!({"userId": "ada", "text": "/memory", "messageId": "d3"});
+    let own = app.post("/v1/messages?wait=20", APP_KEY, &later).await;
+    assert!(own.reply_text().contains("Ada's second"), "{}", own.body);
     let other = json!({"userId": "ops", "text": "/memory", "messageId": "d2"});
     let other = app.ask("agent:annals:user:app/ada", OPS_KEY, &other).await;
     assert_eq!(other.reply_text(), "I remember nothing about this group yet.");
