@@ -63,19 +63,20 @@ pub(super) fn is_stand_in(user: JsonView<'_>) -> bool {
 
 /// Returns true if `message` addresses `bot`.
 pub(super) fn addresses(message: JsonView<'_>, bot: &Bot) -> bool {
-    is_reply_to(message, bot) || mentions(message, bot) || is_command_for(message, bot.username.as_deref())
+    is_reply_to(message, bot) || mentions(message, bot) || is_command_for(message, bot)
 }
 
-/// Returns true if the text of `message` starts with a command, by its entities or, if it has none, by the text.
-pub(super) fn starts_with_command(message: JsonView<'_>) -> bool {
-    command_text(message).is_some()
+/// Returns the text or caption of `message` from its command on, if only mentions of `bot` come before that.
+pub(super) fn command_text<'a>(message: JsonView<'a>, bot: &Bot) -> Option<&'a str> {
+    command_after(message, |entity| is_mention_of(bot, entity))
 }
 
 /// Returns true if the bot's user name is required to decide if `message` addresses it.
 pub(super) fn needs_username(message: JsonView<'_>, chat: JsonView<'_>, flavour: Flavour) -> bool {
-    let addressed_command = command_text(message).and_then(command::addressee).is_some();
+    let command = command_after(message, |entity| entity.kind == "mention");
+    let names_bot = command.is_some_and(|text| command::addressee(text).is_some() || has_mention(message));
     let is_private = chat_type(chat, flavour) == ChatType::Private;
-    addressed_command || (!is_private && (has_mention(message) || plain_text(message).contains('@')))
+    names_bot || (!is_private && (has_mention(message) || plain_text(message).contains('@')))
 }
 
 /// Returns true if `message` replies to one of `bot`.
@@ -88,38 +89,52 @@ pub(super) fn is_reply_to(message: JsonView<'_>, bot: &Bot) -> bool {
 }
 
 fn mentions(message: JsonView<'_>, bot: &Bot) -> bool {
-    let is_me = |name: &str| bot.username.as_deref().is_some_and(|me| name.eq_ignore_ascii_case(me));
-    entities(message).any(|entity| match entity.kind {
-        "mention" => entity.words.strip_prefix('@').is_some_and(is_me),
+    entities(message).any(|entity| is_mention_of(bot, &entity))
+        || names(&plain_text(message)).any(|name| is_name_of(bot, name))
+}
+
+fn is_mention_of(bot: &Bot, entity: &Entity<'_>) -> bool {
+    match entity.kind {
+        "mention" => entity.words.strip_prefix('@').is_some_and(|name| is_name_of(bot, name)),
         "text_mention" => entity.view.object("user").and_then(|user| user.int("id")) == Some(bot.id),
         _ => false,
-    }) || names(&plain_text(message)).any(is_me)
+    }
+}
+
+fn is_name_of(bot: &Bot, name: &str) -> bool {
+    bot.username.as_deref().is_some_and(|me| name.eq_ignore_ascii_case(me))
 }
 
 fn has_mention(message: JsonView<'_>) -> bool {
     entities(message).any(|entity| entity.kind == "mention")
 }
 
-fn is_command_for(message: JsonView<'_>, me: Option<&str>) -> bool {
-    command_text(message).is_some_and(|text| match (command::addressee(text), me) {
-        (None, _) => true,
-        (Some(addressee), Some(me)) => addressee.eq_ignore_ascii_case(me),
-        (Some(_), None) => false,
-    })
+fn is_command_for(message: JsonView<'_>, bot: &Bot) -> bool {
+    command_text(message, bot)
+        .is_some_and(|text| command::addressee(text).is_none_or(|name| is_name_of(bot, name)))
 }
 
 fn is_command_for_other(message: JsonView<'_>, bot: &Bot) -> bool {
-    let is_addressed = command_text(message).and_then(command::addressee).is_some();
-    is_addressed && !is_command_for(message, bot.username.as_deref())
+    command_text(message, bot).is_some() && !is_command_for(message, bot)
 }
 
-/// Returns the text or caption if it starts with a command.
-fn command_text(message: JsonView<'_>) -> Option<&str> {
-    let starts = |entity: &Entity<'_>| entity.kind == "bot_command" && entity.offset == 0;
+/// Returns the text or caption from its command on, if only what `is_skipped` comes before that: by its entities or, if
+/// it has none, by the text, which then starts with the command.
+fn command_after(message: JsonView<'_>, is_skipped: impl Fn(&Entity<'_>) -> bool) -> Option<&str> {
     let text = message.text("text").or_else(|| message.text("caption"))?;
-    let has_entities = message.has("entities") || message.has("caption_entities");
-    if has_entities { entities(message).any(|entity| starts(&entity)) } else { starts_like_command(text) }
-        .then_some(text)
+    if !message.has("entities") && !message.has("caption_entities") {
+        return starts_like_command(text).then_some(text);
+    }
+    let mut rest = text;
+    loop {
+        let offset = text[..text.len() - rest.len()].encode_utf16().count();
+        let mut here = entities(message).filter(|entity| entity.offset == offset && !entity.words.is_empty());
+        let first = here.find(|entity| entity.kind == "bot_command" || is_skipped(entity))?;
+        if first.kind == "bot_command" {
+            return Some(rest);
+        }
+        rest = rest.strip_prefix(first.words)?.trim_start();
+    }
 }
 
 fn starts_like_command(text: &str) -> bool {

@@ -223,15 +223,16 @@ impl Parser<'_> {
         flavour: Flavour,
         draft: &Draft,
     ) -> Option<Command> {
-        let text = message.text("text").filter(|_| draft.kind == Kind::Normal)?;
+        if draft.kind != Kind::Normal || message.text("text").is_none() {
+            return None;
+        }
         // Somebody else wrote a forwarded message, or one that an inline bot sends in the name of the person who
         // selects it.
         if ["forward_origin", "forward_date", "via_bot"].iter().any(|field| message.has(field)) {
             return None;
         }
-        if !gate::starts_with_command(message) || !gate::may_ask(message, chat, flavour, self.bot) {
-            return None;
-        }
+        let text = gate::command_text(message, self.bot)
+            .filter(|_| gate::may_ask(message, chat, flavour, self.bot))?;
         let is_private = chat_type(chat, flavour) == ChatType::Private;
         // A private chat has only one bot, so an unknown name is taken for its name.
         let me = self.bot.username.as_deref().or_else(|| command::addressee(text).filter(|_| is_private));

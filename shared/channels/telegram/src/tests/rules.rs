@@ -114,6 +114,9 @@ fn the_bots_name_is_required_only_if_it_matters() {
     check("message", group(json!({"text": "/new@AnnalsBot"})), true);
     check("message", private(json!({"text": "/new@AnnalsBot"})), true);
     check("message", private(json!({"text": hi, "entities": mention(hi)})), false);
+    let command = "@AnnalsBot /new";
+    let entities = json!([mention(command)[0], {"type": "bot_command", "offset": 11, "length": 4}]);
+    check("message", private(json!({"text": command, "entities": entities})), true);
     check("message", group(json!({"text": "/new"})), false);
     check("message", group(json!({"text": "hi"})), false);
     check("poll", json!({"question": "@?"}), false);
