@@ -1,5 +1,6 @@
 //! The token budget of a turn: compaction before it and on `/compact`, and a note on replies to a shortened context.
 
+use annals_core::command;
 use annals_core::compaction::cut::Why;
 use annals_core::context::Context;
 use annals_core::message::UiMessage;
@@ -104,7 +105,8 @@ pub(crate) async fn compact_on_command(agent: &Agent, turn: &mut ClaimedTurn) ->
     let texts = turn.texts(agent.language);
     let ClaimedTurn { lease, newest: command, .. } = turn;
     let text = command.message.plain_text();
-    let focus = text.trim().split_once(char::is_whitespace).map(|(_, focus)| focus.trim());
+    // Without a command at the start, a mention of the bot is there.
+    let focus = command::rest(&text).or_else(|| Some(text.trim().split_once(char::is_whitespace)?.1.trim()));
     let focus = focus.filter(|focus| !focus.is_empty());
     for _ in 0..SUMMARIES {
         let seen = agent.history.context(&lease.chat, &lease.head, None, &agent.policy(0)).await?;

@@ -162,7 +162,7 @@ pub fn menu(texts: &dyn Texts) -> impl Iterator<Item = (&'static str, &'static s
 
 impl Command {
     /// Parses a command: `/name`, or `/name@bot` if `bot` is `me`, in any case, at the very start of `text` and
-    /// separated by white space from the rest.
+    /// separated from the rest by white space or Chinese punctuation.
     ///
     /// Returns `None` for ordinary text, for unknown commands, and for commands to another bot. If `me` is `None`, the
     /// name of the bot is not known, and every command with a name is for another bot.
@@ -236,6 +236,14 @@ pub fn addressee(text: &str) -> Option<&str> {
     Head::of(text)?.addressee
 }
 
+/// Returns the text after the command at the start of `text`, for any command; trimmed.
+pub fn rest(text: &str) -> Option<&str> {
+    Some(Head::of(text)?.rest.trim())
+}
+
+/// Chinese punctuation that separates a command from the rest. A question mark makes it a question about the command.
+const PUNCTUATION: [char; 8] = ['。', '，', '、', '；', '：', '！', '…', '～'];
+
 /// `/name[@addressee]` at the start of a text, also with the slash of a Chinese keyboard, and the rest.
 struct Head<'a> {
     name: &'a str,
@@ -246,7 +254,9 @@ struct Head<'a> {
 impl<'a> Head<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let text = text.trim_start().strip_prefix(['/', '／'])?;
-        let (head, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
+        let is_end = |c: char| c.is_whitespace() || PUNCTUATION.contains(&c);
+        let (head, rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+        let rest = rest.trim_start_matches(PUNCTUATION);
         let (name, addressee) = match head.split_once('@') {
             Some((name, addressee)) => (name, Some(addressee)),
             None => (head, None),
@@ -300,6 +310,12 @@ mod tests {
         check("／new hello there", Some(new("hello there")));
         check("/new@AnnalsBot\nhello\nthere", Some(new("hello\nthere")));
         check("  /new x", Some(new("x")));
+        check("/new@AnnalsBot，你好", Some(new("你好")));
+        check("/new，帮我看看", Some(new("帮我看看")));
+        check("/new ，帮我看看", Some(new("，帮我看看")));
+        check("/stop。", Some(Command::Stop));
+        check("/approve，谢谢", Some(Command::Approve { which: Which::Only }));
+        assert_eq!(rest("/compact，预算 "), Some("预算"));
         check("/reset", Some(Command::Reset));
         check("/Reset now", Some(Command::Reset));
         check("/compact the budget", Some(Command::Compact));
@@ -379,7 +395,7 @@ mod tests {
     #[test]
     fn everything_else_is_an_ordinary_message() {
         let ordinary = "|/|new|hello /new|/news|/new-york|/new@|/new@otherbot|/new@otherbot hi|/unknown|\
-            //new|/ new|/new@a@b";
+            //new|/ new|/new@a@b|/new你好|/approve？|/approve吗|/news，你好|/new@otherbot，你好|/new@，你好";
         for text in ordinary.split('|') {
             assert_eq!(Command::parse(text, Some("AnnalsBot")), None, "{text:?}");
         }
