@@ -44,6 +44,7 @@ impl Content {
         if !said.trim().is_empty() {
             texts.push(named(&said, message));
         }
+        texts.extend(displays(message).into_iter().map(|text| named(text, message)));
         texts.extend(message.objects("message_snapshots").filter_map(snapshot));
         texts.extend(stickers(message));
         texts.extend(message.object("poll").map(poll));
@@ -131,7 +132,8 @@ fn snapshot(snapshot: JsonView<'_>) -> Option<String> {
     let embeds = message.objects("embeds").filter(is_written).filter_map(embed);
     let files = message.objects("attachments").filter_map(|file| file.text("filename"));
     let files = files.map(|name| format!("[file: {name}]"));
-    let lines = [text].into_iter().chain(stickers(message)).chain(embeds).chain(files);
+    let displays = displays(message).into_iter().map(|text| named(text, message));
+    let lines = [text].into_iter().chain(displays).chain(stickers(message)).chain(embeds).chain(files);
     let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
     Some(with_words("forwarded message", &lines.join("\n")))
 }
@@ -147,6 +149,20 @@ fn poll(poll: JsonView<'_>) -> String {
     let answers = poll.objects("answers").filter_map(|answer| answer.object("poll_media")?.text("text"));
     let lines: Vec<String> = answers.map(|answer| format!("- {answer}")).collect();
     with_words("poll", &[question.to_owned()].into_iter().chain(lines).collect::<Vec<_>>().join("\n"))
+}
+
+/// Returns the texts of the components in `of`, at any depth. A message may have no others.
+///
+/// Source: [text display](https://discord.com/developers/docs/components/reference#text-display).
+fn displays(of: JsonView<'_>) -> Vec<&str> {
+    const TEXT_DISPLAY: i64 = 10;
+    let mut texts = Vec::new();
+    for component in of.objects("components") {
+        let is_text = component.int("type") == Some(TEXT_DISPLAY);
+        texts.extend(component.text("content").filter(|_| is_text));
+        texts.extend(displays(component));
+    }
+    texts
 }
 
 /// Returns the readable words of an embed.

@@ -113,7 +113,7 @@ fn about_message(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
     let author = message.object("author").and_then(|author| Sender::of(author, None));
     let name = author.map_or("somebody", Sender::shown_name);
     let content = Content::of(message).parts;
-    let files = message.objects("attachments").filter_map(|file| attachment(file, true));
+    let files: Vec<Part> = message.objects("attachments").filter_map(|file| attachment(file, true)).collect();
     let text: Vec<String> = content
         .iter()
         .filter_map(|part| match part.view() {
@@ -121,6 +121,9 @@ fn about_message(data: JsonView<'_>) -> Result<Vec<Part>, ParseError> {
             _ => None,
         })
         .collect();
+    if text.is_empty() && files.is_empty() {
+        return Err(ParseError("the message has no content that is known"));
+    }
     let text = Part::text(format!("Answer this message of {name}:\n\n{}", text.join("\n")));
     Ok([text].into_iter().chain(files).collect())
 }

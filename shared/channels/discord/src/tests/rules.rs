@@ -66,6 +66,23 @@ fn a_mention_in_a_question_is_a_name() {
 }
 
 #[test]
+fn texts_of_components_are_read_at_any_depth() {
+    let text = |content: &str| json!({"type": 10, "content": content});
+    let section = json!({"type": 9, "components": [text("b")], "accessory": {"type": 2, "label": "Open"}});
+    let container = json!({"type": 17, "components": [section, {"type": 14}]});
+    let author = json!({"id": "9", "username": "deploy", "bot": true});
+    let sent = json!({"content": "", "flags": 32768, "author": author, "components": [text("a"), container]});
+    assert_eq!(shown(&draft(&message(sent.clone()))), "a\nb");
+    let about = |message: Value| {
+        let resolved = json!({"messages": {"8": message}});
+        let data = json!({"name": "Answer this", "type": 3, "target_id": "8", "resolved": resolved});
+        ask(json!({ "data": data }))
+    };
+    assert_eq!(shown(&draft(&about(sent))), "Answer this message of deploy:\n\na\nb");
+    assert!(matches!(incoming(&about(json!({"content": ""}))), Incoming::Ignored { .. }));
+}
+
+#[test]
 fn what_a_message_replies_to_is_kept_with_the_names_of_its_files() {
     let file = json!({"url": "https://cdn.discordapp.com/attachments/1/2/a.png", "filename": "a.png", "content_type": "image/png"});
     let original = json!({
