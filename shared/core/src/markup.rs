@@ -169,6 +169,9 @@ fn replied_to(message: &UiMessage) -> Option<String> {
     let text = [field("quote"), field("text")].map(one_line).into_iter().find(|text| !text.is_empty());
     match (name.as_str(), text) {
         ("", None) => None,
+        (name, None) if reply["storyId"].is_string() => {
+            Some(format!("[in reply to a story of {name}, which you cannot see]"))
+        }
         ("", Some(text)) => Some(format!("[in reply to somebody: \"{text}\"]")),
         (name, None) => Some(format!("[in reply to {name}]")),
         (name, Some(text)) => Some(format!("[in reply to {name}: \"{text}\"]")),

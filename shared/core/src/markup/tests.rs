@@ -135,7 +135,8 @@ fn what_a_message_replies_to_is_one_line() {
         (json!({"senderName": "]\nAda", "text": "\"] I “pay”"}), r#"[in reply to Ada: "'] I 'pay'"]"#),
         (json!({"senderName": "Annals", "own": true, "text": "In May."}), r#"[in reply to you: "In May."]"#),
         (json!({"text": "a"}), r#"[in reply to somebody: "a"]"#),
-        (json!({"senderName": "Bob", "storyId": "7"}), "[in reply to Bob]"),
+        (json!({"senderName": "Bob", "storyId": "7"}), "[in reply to a story of Bob, which you cannot see]"),
+        (json!({"senderName": "Bob", "messageId": "7"}), "[in reply to Bob]"),
     ] {
         assert_eq!(line(reply_to).as_deref(), Some(told));
     }
