@@ -319,6 +319,21 @@ async fn a_stopped_question_is_told_so_where_it_waits() {
 }
 
 #[tokio::test]
+async fn a_reminder_that_could_never_be_sent_is_refused() {
+    let it = DiscordApp::start().await;
+    let remind = |seconds| {
+        command("remind", &json!([{"name": "reminder", "type": 3, "value": "tomorrow 9:00 tea"}]), seconds)
+    };
+    let refused = it.handle(&of_user_app(remind(0))).await;
+    assert_eq!(refused["data"]["content"], "I cannot write here later. Ask me in our direct messages.");
+    for call in [remind(1), of_user_app(direct(remind(2)))] {
+        let set = it.handle(&call).await;
+        assert!(set["data"]["content"].as_str().unwrap().contains("tea"), "{set}");
+    }
+    it.app.finish().await;
+}
+
+#[tokio::test]
 async fn a_long_answer_is_sent_whole() {
     let it = DiscordApp::start().await;
     let paragraphs: Vec<String> = (0..60).map(|n| format!("{n} {}", "bean ".repeat(40).trim())).collect();

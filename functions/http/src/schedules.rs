@@ -143,7 +143,12 @@ pub(crate) async fn create(
         }
         Err(CreateError::History(error)) => Err(error.into()),
         Err(error @ CreateError::Past) => Err(bad_schedule(error.to_string()).into()),
-        Err(error @ (CreateError::TooMany | CreateError::Taken | CreateError::Ended)) => {
+        Err(
+            error @ (CreateError::TooMany
+            | CreateError::Taken
+            | CreateError::Ended
+            | CreateError::Unreachable),
+        ) => {
             let title = "The schedule cannot be stored";
             Err(Problem::new(StatusCode::CONFLICT, "schedule-refused", title, error.to_string()).into())
         }

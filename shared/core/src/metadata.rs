@@ -223,6 +223,13 @@ impl Metadata {
         self.0.get("telegram")?.get("businessConnectionId")?.as_str()
     }
 
+    /// Returns true if the bot can write there only in answer to a command: by an app on Discord that a person installed for
+    /// themselves, outside of the direct messages with it.
+    pub fn takes_answers_alone(&self) -> bool {
+        let is_of_user_app = self.0.get("discord").is_some_and(|ids| ids["userInstalled"] == true);
+        is_of_user_app && !self.is_private()
+    }
+
     /// Puts it on the line of `other`: see [`Metadata::line`].
     pub fn copy_line_of(&mut self, other: &Self) {
         if let Some(line) = other.line() {

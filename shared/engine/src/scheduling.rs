@@ -64,6 +64,9 @@ pub enum CreateError {
     /// See [`Reuse::Never`].
     #[error("it was set before, and has come due or was cancelled")]
     Ended,
+    /// See [`Metadata::takes_answers_alone`].
+    #[error("the bot cannot write here later: ask it in its direct messages")]
+    Unreachable,
     #[error(transparent)]
     History(#[from] HistoryError),
 }
@@ -101,6 +104,9 @@ pub async fn create(
     schedule: Schedule,
     reuse: Reuse,
 ) -> Result<(StoredSchedule, bool), CreateError> {
+    if schedule.to.metadata.takes_answers_alone() {
+        return Err(CreateError::Unreachable);
+    }
     let due_at = schedule.next(schedule.created_at).ok_or(CreateError::Past)?;
     let known = history.schedules(chat).await?;
     if known.iter().filter(|known| known.schedule.id != schedule.id).count() >= MAX_SCHEDULES {

@@ -79,6 +79,7 @@ declare_texts! {
     date_is_past() => "That date is past, or more than five years away.";
     too_many_reminders(most: usize) =>
         "This chat has {most} already. Cancel one first: `/remind` lists them.";
+    cannot_write_later() => "I cannot write here later. Ask me in our direct messages.";
     /// Returns the text of a schedule that is sent late; `date` is when it was due.
     late_text(text: &str, date: &str) => "{text}\n\n(This is late: it was due at {date}.)";
 

@@ -60,6 +60,7 @@ impl Plain for Zh {
              `/remind 2026-12-01 9:00 交租`、`/remind 工作日9:15 站会`。";
         date_is_past() => "这个时间已经过去，或者在五年以后。";
         too_many_reminders(most: usize) => "这个对话已经有 {most} 条提醒。请先取消一条：`/remind` 会列出全部。";
+        cannot_write_later() => "我之后不能在这里发消息。请在和我的私信里告诉我。";
         late_text(text: &str, date: &str) => "{text}\n\n（这条消息晚了：原定时间是 {date}。）";
 
         may_i_call(tool: &str) => "可以用以下参数调用 `{tool}` 吗？";

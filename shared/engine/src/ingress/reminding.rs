@@ -74,6 +74,7 @@ impl Ingress {
             }
             Err(CreateError::Ended) => Ok(texts.reminder_ended(id.as_str())),
             Err(CreateError::Past) => Ok(texts.date_is_past().into()),
+            Err(CreateError::Unreachable) => Ok(texts.cannot_write_later().into()),
             // Two commands with one id: one in 16 million.
             Err(CreateError::TooMany | CreateError::Taken) => Ok(texts.too_many_reminders(MAX_SCHEDULES)),
             Err(CreateError::History(error)) => Err(error.into()),
