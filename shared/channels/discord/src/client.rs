@@ -168,9 +168,9 @@ impl Client {
     }
 }
 
-/// Returns the error of a call that needs the bot's token, if that is not set.
+/// Returns the error of a call that needs the bot's token, if that is not set. No message reaches the window until it is.
 fn no_bot() -> CallError {
     const REASON: &str =
         "DISCORD_BOT_TOKEN is not set, which is needed after the 15 minutes of a command, and for messages";
-    CallError::Refused { status: 401, code: 0, reason: REASON.to_owned() }
+    CallError::Blocked { reason: REASON.to_owned() }
 }

@@ -57,6 +57,13 @@ fn respond(api: &DiscordApi) {
 }
 
 #[tokio::test]
+async fn without_a_token_the_bot_is_shut_out() {
+    let (_api, client, _) = start_with(&[]).await;
+    let error = client.send_message(&channel(), message("a", "n", true)).await.unwrap_err();
+    assert!(matches!(error, CallError::Blocked { .. }), "tasks would ask the model at each date: {error:?}");
+}
+
+#[tokio::test]
 async fn the_first_message_edits_the_answer_and_the_others_follow() {
     let (api, client, clock) = start().await;
     respond(&api);
