@@ -81,7 +81,7 @@ async fn what_cannot_succeed_is_asked_once_and_administrators_are_told_why() {
     let app = TestApp::builder().model().start().await;
     for (number, status, check) in [
         (1, 401, "MODEL_API_KEY"),
-        (2, 403, "what MODEL_API_KEY may use, or the role in Bedrock"),
+        (2, 403, "what MODEL_API_KEY may use, or the role and model subscription in Bedrock"),
         (3, 404, "MODEL and MODEL_BASE_URL"),
     ] {
         app.model().fail(1, status);

@@ -112,7 +112,7 @@ impl ModelError {
 fn refused(status: u16, model: &str) -> String {
     let check = match status {
         401 => format!("check {model}_API_KEY"),
-        403 => format!("check what {model}_API_KEY may use, or the role in Bedrock"),
+        403 => format!("check what {model}_API_KEY may use, or the role and model subscription in Bedrock"),
         404 => format!("check {model} and {model}_BASE_URL"),
         _ => format!("check {model}, {model}_BASE_URL and {model}_API_KEY"),
     };
