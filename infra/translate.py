@@ -57,6 +57,8 @@ REFUSED = {
     "SetAsideTurnsAreLimited": {**EVERYTHING, "AgentMaximumTurns": "0"},
     "SchedulesNeedNotWait": {**EVERYTHING, "CompactorConcurrency": "1"},
 }
+# Parameters, and values that their patterns refuse.
+REFUSED_VALUES = {"BedrockModel": "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "BedrockFallbackModel": "us-gov.amazon.nova-pro-v1:0"}
 
 PSEUDO = {
     "AWS::AccountId": "123456789012", "AWS::Region": "eu-central-1", "AWS::Partition": "aws",
@@ -238,6 +240,9 @@ def main(template: str, directory: str) -> None:
         broken = Stack(translated(text, given), given).broken_rules()
         if broken != {rule}:
             sys.exit(f"{template}: {rule} should refuse {given}, but it is {broken or 'none'} that does")
+    for parameter, value in REFUSED_VALUES.items():
+        if re.fullmatch(yaml_parse(text)["Parameters"][parameter]["AllowedPattern"], value):
+            sys.exit(f"{template}: {parameter} should refuse {value}")
 
 
 main(*sys.argv[1:])
