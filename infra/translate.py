@@ -216,6 +216,17 @@ def check(name: str, stack: Stack, functions: set[str]) -> dict:
         permissions = [of["Properties"] for of in outcome["Resources"].values() if of["Type"] == "AWS::Lambda::Permission"]
         public = {of["Action"] for of in permissions if of["Principal"] == "*"}
         assert public == {"lambda:InvokeFunctionUrl", "lambda:InvokeFunction"}, public
+        # Lambda takes 20,480 bytes of permissions for a function. Each route has one, here with the longest names and region.
+        of_routes = [
+            {
+                "Sid": "s" * 100, "Effect": "Allow", "Principal": {"Service": of["Principal"]}, "Action": of["Action"],
+                "Resource": "arn:aws-us-gov:lambda:us-gov-west-1:123456789012:function:" + "f" * 64,
+                "Condition": {"ArnLike": {"AWS:SourceArn": of["SourceArn"].replace("aws:execute-api:eu-central", "aws-us-gov:execute-api:us-gov-west")}},
+            }
+            for of in permissions if of["FunctionName"] == "annals-Http"
+        ]
+        policy = json.dumps({"Version": "2012-10-17", "Id": "default", "Statement": of_routes}, separators=(",", ":"))
+        assert of_routes and len(policy) <= 20_480, f"has {len(policy)} bytes of permissions for Http"
     has_recipient = stack.parameters["AlarmEmail"] != "" or stack.parameters["AlarmTopic"] != ""
     assert ("AlarmWarning" in outcome["Outputs"]) != has_recipient, "warns wrongly that alarms reach nobody"
     if table := stack.parameters["RestoredTable"]:
