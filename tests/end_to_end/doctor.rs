@@ -144,7 +144,7 @@ async fn each_fault_of_the_stack_is_reported_alone_with_its_remedy() {
         (
             |a| a.expiry = json!({"TimeToLiveStatus": "DISABLED"}),
             "table expiry",
-            "aws dynamodb update-time-to-live",
+            "until GraceUsed is 0; else archived records stay and cost: aws dynamodb update-time-to-live",
         ),
         (|a| a.expiry["AttributeName"] = "ttl".into(), "table expiry", "by ttl, not by expiresAt"),
         (

@@ -151,8 +151,10 @@ async fn expiry(client: &Client, name: &str) -> Finding {
         _ => Finding::fault(
             CHECK,
             words!(
-                "off, so archived records stay and cost: {remedy}",
-                "已关闭，已归档的记录会一直留存并计费：{remedy}"
+                "off. If an alarm or a restore had you turn it off, leave it until GraceUsed is 0; else \
+                 archived records stay and cost: {remedy}",
+                "已关闭。如果是因告警或恢复备份而关闭的，请等 GraceUsed 为 0 后再开启；\
+                 否则已归档的记录会一直留存并计费：{remedy}"
             ),
         ),
     }
