@@ -125,7 +125,7 @@ async fn an_admin_links_separates_and_sees_people() {
 
 #[tokio::test]
 async fn the_setting_links_people_at_their_next_message() {
-    let app = by_person().set("LINKS", "ada,telegram-42;bo,telegram-43").start().await;
+    let mut app = by_person().set("LINKS", "ada,telegram-42;bo,telegram-43").start().await;
     http(&app, "ada", "My name is Ada").await;
     telegram_says(&app, 42, 100, "What is my name?").await;
     assert!(app.last_request().to_string().contains("My name is Ada"));
@@ -134,6 +134,21 @@ async fn the_setting_links_people_at_their_next_message() {
     let told = telegram_says(&app, 42, 102, "/unlink").await;
     assert!(told.starts_with("Whoever runs this bot has linked this channel"), "{told}");
     assert_eq!(person(&app, "telegram-42").await["id"], "ada");
+
+    // A correction moves the channels, not the people.
+    http(&app, "bo", "My dog is Rex").await;
+    telegram_says(&app, 43, 200, "Hello").await;
+    app.set("LINKS", "bo,telegram-42;ada,telegram-43").await;
+    telegram_says(&app, 42, 300, "What is my dog called?").await;
+    let asked = app.model().requests().into_iter().map(|request| request.to_string());
+    let asked = asked.rev().find(|request| request.contains("What is my dog called?")).unwrap();
+    assert!(asked.contains("My dog is Rex") && !asked.contains("My name is Ada"), "{asked}");
+    assert_eq!(person(&app, "ada").await["links"], json!([]));
+    http(&app, "ada", "Who am I?").await;
+    assert!(!app.last_request().to_string().contains("Rex"));
+    telegram_says(&app, 43, 400, "And who am I?").await;
+    assert_eq!(person(&app, "ada").await["links"], json!(["telegram-43"]));
+    assert_eq!(person(&app, "bo").await["links"], json!(["telegram-42"]));
     app.finish().await;
 }
 

@@ -163,13 +163,13 @@ pub(crate) async fn link(
         let other = people.person_of(identity).await?;
         if other != *identity {
             let own = std::slice::from_ref(identity);
-            ingress.separate(own, &other, (&format!("{id}-from"), now), &by).await?;
+            ingress.separate(own, &other, (&format!("{id}-from"), now), &by, None).await?;
         }
         ingress.link(&person, identity, &id, now).await?.map_err(|error| bad_links(error.to_string()))?;
     }
     let others: Vec<String> =
         people.linked_to(&person).await?.into_iter().filter(|linked| !wanted.contains(linked)).collect();
-    ingress.separate(&others, &person, (&by, now), &by).await?;
+    ingress.separate(&others, &person, (&by, now), &by, None).await?;
     Ok(Json(http.person_view(&caller, &person).await?))
 }
 

@@ -95,7 +95,7 @@ impl Ingress {
         let id = digest_of(&format!("{identity} {key}"))[..16].to_owned();
         if let Some(person) = known.person() {
             let own = std::slice::from_ref(&identity);
-            self.separate(own, person, (&id, draft.ts), &key).await?;
+            self.separate(own, person, (&id, draft.ts), &key, None).await?;
             return Ok(texts.unlinked().to_owned());
         }
         // All that is linked to this channel's identity.
@@ -107,7 +107,7 @@ impl Ingress {
         }
         if !linked.is_empty() {
             self.people.begin_unlinking(&identity, &key).await?;
-            self.separate(&linked, &identity, (&id, draft.ts), &key).await?;
+            self.separate(&linked, &identity, (&id, draft.ts), &key, None).await?;
         }
         Ok(texts.unlinked().to_owned())
     }

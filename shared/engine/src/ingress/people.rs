@@ -169,6 +169,15 @@ impl Ingress {
         let wanted = self.config.links.person_of(identity);
         if let Some(person) = wanted.filter(|wanted| known.person() != Some(wanted)) {
             let id = format!("links-{}", ts.as_millis());
+            // Otherwise everybody who is linked to the same Person would be linked along.
+            if let Some(old) = known.person()
+                && self.config.links.person_of(old) != wanted
+                && self.people.person_of(person).await? != old
+            {
+                let own = [identity.to_owned()];
+                let from = format!("{id}-from");
+                Box::pin(self.separate(&own, old, (&from, ts), &id, Some(ts))).await?;
+            }
             if self.link(person, identity, &id, ts).await?.is_err() {
                 tracing::error!(identity, "failed to link a person of LINKS: {TooMany}");
             }
@@ -269,14 +278,15 @@ impl Ingress {
         Ok(Ok(()))
     }
 
-    /// Separates `identities`, which are linked to `person`, from it, for messages from now on. `id` names the
-    /// separation, and `by` the command, so that it can be repeated safely.
+    /// Separates `identities`, which are linked to `person`, from it, for messages from `at` on, or from now on. `id` names
+    /// the separation, and `by` the command, so that it can be repeated safely.
     pub async fn separate(
         &self,
         identities: &[String],
         person: &str,
         (id, ts): (&str, Timestamp),
         by: &str,
+        at: Option<Timestamp>,
     ) -> Result<(), IngressError> {
         if identities.is_empty() {
             return Ok(());
@@ -288,7 +298,7 @@ impl Ingress {
         for agent in self.config.agents.ids() {
             self.separate_with(agent, identities, person, (id, ts)).await?;
         }
-        let at = self.history.clock().now().max(ts.next());
+        let at = at.unwrap_or_else(|| self.history.clock().now().max(ts.next()));
         for identity in identities {
             self.people.unlink(identity, person, at, by).await?;
             self.people.remove_member(person, identity).await?;
