@@ -197,6 +197,19 @@ async fn a_chat_that_refuses_messages_is_tried_once_a_day() {
 }
 
 #[tokio::test]
+async fn a_person_who_is_not_allowed_any_more_gets_nothing_until_they_are_again() {
+    let mut app = TestApp::start().await;
+    app.ada_says(1, "hello").await;
+    created(&app, &json!({"text": "Tea", "cron": "0 * * * *"})).await;
+    for (person, count) in [("telegram-43", 1), ("telegram-42", 2)] {
+        app.set("ALLOW_FROM", person).await;
+        pass_silently(&app, 1).await;
+        assert_eq!(app.sent_texts().len(), count, "{person}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test]
 async fn a_task_at_a_limit_is_noted_and_sends_nothing() {
     // In the middle of an hour.
     const MORNING: i64 = 8 * 3600 + 1800;

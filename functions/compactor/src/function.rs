@@ -41,8 +41,12 @@ pub async fn serve(config: Config, process: Process) -> Result<(), FunctionError
     let model = Model::new(&config.model, &process.clock, Some(process.aws()))?;
     let Process { history, queue, table, metrics, reporter, clock, .. } = process;
     let model = model.with_metrics(metrics.clone());
-    let scheduling =
-        Scheduling { history: history.clone(), queue: Arc::new(queue), language: config.language };
+    let scheduling = Scheduling {
+        history: history.clone(),
+        queue: Arc::new(queue),
+        language: config.language,
+        access: access.clone(),
+    };
     let upkeep = Upkeep { metrics, access, ..Upkeep::new(history.clone(), model, &config) };
     let shared = Arc::new((Compactor::new(history, upkeep), table, clock, scheduling));
     lambda_runtime::run(service_fn(move |event: LambdaEvent<Value>| {

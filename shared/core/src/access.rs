@@ -80,6 +80,22 @@ impl Access {
         }
     }
 
+    /// Returns true if what is scheduled for the sender of `draft` may come. A direct chat is that of their Person; the lists
+    /// have the channel's identity, its own direct chat or its window.
+    pub fn admits_scheduled(&self, draft: &Draft) -> bool {
+        let mut by = Draft { person: None, ..draft.clone() };
+        let (identity, window) = (by.identity(), ChatKey::private_window(by.channel, &by.chat_id));
+        let is_own = |listed: &&ChatKey| {
+            listed.person() == Some(identity.as_str()) || Some(*listed) == window.as_ref()
+        };
+        if by.chat.person().is_some()
+            && let Some(listed) = self.chats.iter().flatten().find(is_own)
+        {
+            by.chat = listed.clone();
+        }
+        self.of(&by) != Admission::Refused
+    }
+
     /// Returns the treatment of `person` in a private chat with the bot.
     pub fn of_private(&self, chat: &ChatKey, person: &str) -> Admission {
         let is_admitted = match &self.persons {
@@ -175,6 +191,23 @@ mod tests {
         let all = access(ada, both);
         assert_eq!(presses(&all), [[true, false], [true, true], [true, false], [false, false]]);
         assert_eq!(held(&all), [true, true, true, false]);
+    }
+
+    #[test]
+    fn what_is_scheduled_is_admitted_by_the_channels_identity() {
+        for (persons, chats, is_admitted) in [
+            (Some(&["telegram-42"][..]), None, true),
+            (Some(&["ada"][..]), None, false),
+            (None, Some(&["telegram:chat:42"][..]), true),
+            (None, Some(&["agent:annals:user:telegram-42"][..]), true),
+            (Some(&["telegram-43"][..]), Some(&["telegram:chat:43"][..]), false),
+        ] {
+            let chat = "agent:annals:user:ada".parse().unwrap();
+            let by = Draft { chat, chat_id: "42".into(), user_id: "42".into(), ..Draft::from(&said(0, 1)) };
+            let mut by = by.of_person("ada".to_owned());
+            set(&mut by.metadata, "chatType", "private");
+            assert_eq!(access(persons, chats).admits_scheduled(&by), is_admitted, "{persons:?} {chats:?}");
+        }
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl Ingress {
     /// Returns what creates the schedules of chats.
     pub fn scheduling(&self) -> Scheduling {
         let (history, queue) = (self.history.clone(), Arc::clone(&self.queue));
-        Scheduling { history, queue, language: self.config.language }
+        Scheduling { history, queue, language: self.config.language, access: self.config.access.clone() }
     }
 
     pub fn memory(&self) -> &Memory {

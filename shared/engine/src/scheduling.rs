@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use annals_core::access::Access;
 use annals_core::chat_key::ChatKey;
 use annals_core::draft::{Draft, Origin};
 use annals_core::language::Language;
@@ -40,6 +41,7 @@ pub struct Scheduling {
     pub queue: Arc<dyn TurnQueue>,
     /// `LANGUAGE`; `None` for that of each person.
     pub language: Option<Language>,
+    pub access: Access,
 }
 
 /// The result of a round of due schedules.
@@ -182,6 +184,15 @@ impl Scheduling {
             let Some(draft) = self.draft(&due, now.max(newest), is_late.then_some(now)) else {
                 return Ok(None);
             };
+            // Nobody there could cancel it.
+            if !self.access.admits_scheduled(&draft) {
+                tracing::info!(
+                    schedule = id.as_str(),
+                    "skipped an occurrence: its person or chat is not allowed any more"
+                );
+                self.history.advance(&due, due.schedule.next(now.max(due.due_at))).await?;
+                return Ok(None);
+            }
             let record = self.history.record_of(&draft, draft.key(), 0);
             if self.history.fire(&due, &record).await? == Fired::Not {
                 return Ok(None);
