@@ -153,7 +153,10 @@ async fn a_person_has_a_time_zone_in_all_direct_chats_and_a_group_has_the_settin
             "/timezone shangai",
             "I do not know this time zone. Did you mean Asia/Shanghai? Names are like Asia/Shanghai or Europe/Berlin.",
         ),
-        ("/TimeZone asia/shanghai", "Your time zone is Asia/Shanghai now."),
+        (
+            "/TimeZone asia/shanghai",
+            "Your time zone is Asia/Shanghai now. Reminders that are set keep theirs.",
+        ),
     ] {
         assert_eq!(commands(&app, "c1", command).await, answer);
     }
@@ -172,7 +175,7 @@ async fn a_person_has_a_time_zone_in_all_direct_chats_and_a_group_has_the_settin
 
     // On a platform, and never for others in a group.
     app.handle(private(42, 1, "/timezone Asia/Tokyo").command()).await;
-    assert_eq!(app.sent_texts(), ["Your time zone is Asia/Tokyo now."]);
+    assert_eq!(app.sent_texts(), ["Your time zone is Asia/Tokyo now. Reminders that are set keep theirs."]);
     app.handle(private(42, 2, "hello")).await;
     assert_eq!(zone(&app), "Asia/Tokyo");
     app.handle(group(-7, 1, "/timezone Asia/Tokyo").command()).await;

@@ -115,7 +115,7 @@ declare_texts! {
 
     spending_is_cut(messages: usize) => "Only the newest {messages} messages are counted.";
 
-    time_zone_set(zone: TimeZone) => "Your time zone is {zone} now.";
+    time_zone_set(zone: TimeZone) => "Your time zone is {zone} now. Reminders that are set keep theirs.";
     time_zone_of_all(zone: TimeZone) =>
         "The time zone here is {zone}. Your own is for direct chats with me: use /timezone there.";
 

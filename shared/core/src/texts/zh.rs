@@ -87,7 +87,7 @@ impl Plain for Zh {
 
         spending_is_cut(messages: usize) => "只统计了最新的 {messages} 条消息。";
 
-        time_zone_set(zone: TimeZone) => "你的时区现在是 {zone}。";
+        time_zone_set(zone: TimeZone) => "你的时区现在是 {zone}。已设的提醒仍用原来的时区。";
         time_zone_of_all(zone: TimeZone) => "这里的时区是 {zone}。你自己的时区用于和我的私聊：请在那里使用 /timezone。";
 
         link_not_here() => "只有在与我的私聊中才能这样做。";
