@@ -15,11 +15,12 @@ use crate::record::{Channel, Kind, Record};
 use crate::sort_key::{MessageId, Timestamp};
 
 /// Returns the identity that people may also write `<channel>-<id>` although it is the bare id ([`Channel::identity`]), as
-/// on Discord. All other identities are returned as they are.
+/// on Discord, whose ids are digits. All other identities are returned as they are.
 pub fn canonical(identity: &str) -> &str {
     let Some((name, id)) = identity.split_once('-') else { return identity };
     let is_bare = |channel: Channel| channel.is_platform() && channel.identity(id) == id;
-    if !id.is_empty() && name.parse().is_ok_and(is_bare) { id } else { identity }
+    let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && name.parse().is_ok_and(is_bare) { id } else { identity }
 }
 
 /// Returns the identity of the sender of a message in a direct chat. Over HTTP, on the web and in the terminal it is the
@@ -177,10 +178,10 @@ mod tests {
         ] {
             assert_eq!(Links::parse(wrong), Err(error), "{wrong}");
         }
-        assert_eq!(
-            (canonical("discord-7"), canonical("discord-"), canonical("ada")),
-            ("7", "discord-", "ada")
-        );
+        assert_eq!(canonical("discord-7"), "7");
+        for other in ["discord-", "ada", "discord-bot/ada", "discord-alice", "discord-7a"] {
+            assert_eq!(canonical(other), other);
+        }
     }
 
     #[test]
