@@ -7,10 +7,12 @@ use annals_core::record::Kind;
 use annals_test_support::model_api::{Mishap, texts_of};
 use annals_test_support::telegram_api::Sent;
 use aws_sdk_dynamodb::types::AttributeValue;
+use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, Builder, TestApp, a_while, text_of, wait_until};
+use crate::app::{APP_KEY, Builder, OPS_KEY, TestApp, a_while, text_of, wait_until};
 use crate::lines::business;
+use crate::memory::call;
 use crate::outside_tools::{shop_with, start_with_shop};
 use crate::updates::{group, private};
 use crate::world::{A_LIFE, change_item};
@@ -319,6 +321,20 @@ async fn a_press_on_what_was_asked_in_a_session_that_is_over_counts_all_the_same
     approve(&app, &asked).await;
     assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     assert_eq!(texts_of(&app.last_request(), "user"), ["Pay A1 back."], "what it saw at the request");
+    assert_eq!(told(&app), ["Approved: shop_refund."]);
+    app.finish().await;
+}
+
+#[tokio::test]
+async fn a_press_on_what_was_asked_before_a_link_counts() {
+    let (shop, app) = shop_with(&marked(), |app| app.set("DM_SCOPE", "user")).await;
+    let asked = asked_for(&app, &[refund("A1")]).await;
+    app.clock().advance(Duration::from_mins(2));
+    let links = Some(json!({"links": ["telegram-42"]}));
+    assert_eq!(call(&app, Method::PUT, "/v1/people/ada/links", OPS_KEY, links).await.status, 200);
+    app.idle_as_time_passes().await;
+    approve(&app, &asked).await;
+    assert_eq!(shop.carried_out(), [("refund".to_owned(), json!({"order": "A1"}))]);
     assert_eq!(told(&app), ["Approved: shop_refund."]);
     app.finish().await;
 }

@@ -206,7 +206,15 @@ impl<W: Webhook> Receiver<W> {
         about(&press.by.chat);
         let result: ApprovalResult = if self.ingress.admits_press(&press.by) {
             let now = Draft { ts: self.clock().now(), ..press.by.clone() };
-            let by = Draft { ts: press.by.ts, ..self.ingress.placed(now).await? };
+            let mut by = self.ingress.placed(now).await?;
+            // What was asked before a link is in the chat of its own.
+            if let Some(base) = &press.button.base {
+                let then = self.ingress.placed(Draft { ts: base.ts(), ..press.by.clone() }).await?;
+                if then.chat.person() == press.by.chat.person() {
+                    by = then;
+                }
+            }
+            by.ts = press.by.ts;
             self.ingress.pressed(&press.button, &by).await?
         } else {
             refused(self.ingress.texts_of(&press.by).unwrap_or(Language::En.texts()))
