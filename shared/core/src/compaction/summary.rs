@@ -64,7 +64,7 @@ pub struct SourceTokens {
 }
 
 /// Builds the prompt for a summary of `cut` of at most `max_tokens`, with attention to `focus`. If its messages exceed the limit
-/// of `source`, the longer ones are shortened. Times are told as `local_time`.
+/// of `source`, the longer ones are shortened, and so is an earlier summary that exceeds it. Times are told as `local_time`.
 pub fn prompt(
     cut: &Cut<'_, '_>,
     max_tokens: u32,
@@ -81,7 +81,11 @@ pub fn prompt(
         text.push_str(&markup::focus(focus));
     }
     if let Some(folded) = cut.folded {
-        text.push_str(&markup::summary(&folded.message.plain_text()));
+        let earlier = folded.message.plain_text();
+        // Made for a larger window, it may have more tokens than the limit. Of it stays as much as the new one may have.
+        let fitting = earlier.chars().count().saturating_mul(source.limit.max(max_tokens) as usize);
+        let fitting = fitting / tokens::of_text(&earlier).max(1) as usize;
+        text.push_str(&markup::summary(&middle_out(&earlier, fitting)));
     }
     // With few exceptions, a character is at most one token.
     let most = u64::from(source.limit);

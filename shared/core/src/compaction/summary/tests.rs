@@ -138,6 +138,23 @@ fn a_prompt_has_the_earlier_summary_but_not_the_messages_that_it_counts() {
 }
 
 #[test]
+fn an_earlier_summary_of_a_larger_window_is_shortened() {
+    let (said, answer) = (user(0, 1), reply(&[(0, 1)]));
+    let mut earlier = summary(1, &[&said, &answer], None);
+    let notes = format!("begin {}end", "middle ".repeat(3_000));
+    earlier.message.parts = vec![Part::text(notes.as_str())];
+    let talk = sorted([said, answer, earlier, user(2, 2), reply(&[(2, 2)])]);
+    let view = SessionView::of(&talk, hours(9), &POLICY);
+    let all = Cut { folded: view.summary, counted: &view.earlier, leaves_more: false };
+    let said = |limit| prompt(&all, 100, SourceTokens { counted: 0, limit }, None, &utc()).text;
+    let size = tokens::of_text(&notes);
+    assert!(said(size).starts_with(&markup::summary(&notes)), "it fits");
+    let short = said(size * 2 / 5);
+    assert!(short.contains("\nbegin middle") && short.contains("middle end\n"), "{short}");
+    assert!(tokens::of_text(&short) < size / 2, "{short}");
+}
+
+#[test]
 fn messages_that_must_be_counted_together_are_shortened_to_the_tokens_that_a_request_may_have() {
     let mut talk: Vec<Record> = (0..10).map(|id| aside(0, id)).collect();
     for record in &mut talk {
