@@ -39,7 +39,8 @@ pub const SETTINGS: [Setting; 12] = [
 const AGENT_ID: Setting = Setting::new(
     "AGENT_ID",
     "annals",
-    "at most 64 bytes, no control characters. Changing it changes the ChatKeys of direct chats",
+    "at most 64 bytes, no control characters. Changing it changes the ChatKeys of direct chats and of all of Discord: \
+     entries of `ALLOW_CHATS` with the old one match nothing",
 );
 const AGENTS: Setting = Setting::described(
     "AGENTS",
