@@ -280,7 +280,7 @@ pub struct Press {
     pub button: Button,
     /// The person and the chat, in the form of a message.
     pub by: Draft,
-    /// What only the platform needs, to show the result; `null` if it needs no more.
+    /// Data that only the platform needs to show the result; `null` if it needs none.
     pub details: Value,
 }
 
