@@ -13,14 +13,14 @@
 //! POST /bedrock/model/<model>/converse-stream   signed with AWS_KEY_ID and AWS_SECRET for AWS_REGION
 //! ```
 //!
-//! Requests are described here in OpenAI's form, into which the other two are converted; [`ModelApi::raw_requests`]
+//! Requests are described here in OpenAI's form, into which the others are converted; [`ModelApi::raw_requests`]
 //! returns them as they came.
 //!
 //! The answer to a request is decided in this order: a failure ([`ModelApi::fail`]), a request that is too long
 //! ([`ModelApi::limit_context`]), tool calls ([`ModelApi::answer_tools`]), a test's answer to this request
 //! ([`ModelApi::answer_by`]), a fixed text ([`ModelApi::answer_with`]), the texts of the users.
 //!
-//! Source of OpenAI's shapes and refusals: its API reference, "Create chat completion" and "Error codes".
+//! `api.rs` has the interface of an API; each API has a file of its own.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,26 +32,29 @@ use crate::server::Server;
 
 mod answers;
 mod anthropic;
+mod api;
 mod bedrock;
 mod blocks;
 mod body;
 mod cache;
 mod check;
 mod completion;
+mod openai;
 mod refusal;
 mod serve;
 mod state;
 
 pub use answers::Mishap;
+use api::{APIS, Facts};
 pub use bedrock::{AWS_KEY_ID, AWS_REGION, AWS_SECRET};
 pub use body::{
     images_of, is_for_notes, is_for_summary, last_user_line, lines_said, notes_of, summary_of, texts_of,
     times_of, without_times,
 };
 pub use check::API_KEY;
-pub use completion::Numbering;
+pub use openai::Numbering;
 pub use state::Stored;
-use state::{Hangs, Shared};
+use state::{Call, Hangs, Shared};
 
 /// Timeout of [`ModelApi::wait_for`].
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -85,13 +88,15 @@ impl ModelApi {
     ///
     /// If the provider has no emulator.
     pub fn url_of(&self, provider: &str) -> String {
-        let path = match provider {
-            "openai" => "/v1",
-            "anthropic" => "/anthropic/v1",
-            "bedrock" => "/bedrock",
-            _ => panic!("{provider} has no emulator"),
-        };
+        let mut all = APIS.iter().map(|api| api.facts());
+        let own = all.find(|facts| facts.model.split(':').next() == Some(provider));
+        let Some(Facts { path, .. }) = own else { panic!("{provider} has no emulator") };
         format!("{}{path}", self.server.url)
+    }
+
+    /// Returns a model of each provider that has an emulator, as in `MODEL`: `openai:test`, and so on.
+    pub fn models() -> Vec<&'static str> {
+        APIS.iter().map(|api| api.facts().model).collect()
     }
 
     /// Changes what it holds and does.
@@ -215,6 +220,13 @@ impl ModelApi {
     /// Returns the bodies of all well-formed requests as they came, in order of arrival.
     pub fn raw_requests(&self) -> Vec<Value> {
         self.shared.state().calls.iter().map(|call| call.raw.clone()).collect()
+    }
+
+    /// Returns the messages of all well-formed requests as they came, in order of arrival.
+    pub fn raw_messages(&self) -> Vec<Vec<Value>> {
+        let state = self.shared.state();
+        let messages = |call: &Call| call.api.prompt(&call.raw)[2].as_array().cloned().unwrap_or_default();
+        state.calls.iter().map(messages).collect()
     }
 
     /// Returns the paths of all well-formed requests, in order of arrival.

@@ -1,35 +1,20 @@
-//! Answers as each provider writes them, whole or in pieces, and their faults.
+//! Answers, whole or in pieces, and their faults.
 
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Json, Response};
-use serde_json::json;
 
+use super::api::Api;
 use super::completion::Completion;
-use super::refusal::Shape;
-use super::{anthropic, bedrock};
 
 /// Answers with `completion`.
 pub(super) fn answer(
-    shape: Shape,
+    api: &dyn Api,
     completion: &Completion,
     streams: bool,
     mishap: Option<Mishap>,
 ) -> Response {
-    if streams {
-        let pieces = match shape {
-            Shape::OpenAi => completion.pieces(),
-            Shape::Anthropic => anthropic::pieces(completion),
-            Shape::Bedrock => bedrock::pieces(completion),
-        };
-        return stream(shape, pieces, mishap);
-    }
-    let whole = match shape {
-        Shape::OpenAi => completion.whole(),
-        Shape::Anthropic => anthropic::whole(completion),
-        Shape::Bedrock => bedrock::whole(completion),
-    };
-    Json(whole).into_response()
+    if streams { stream(api, completion, mishap) } else { Json(api.whole(completion)).into_response() }
 }
 
 /// A fault in the middle of a streamed answer.
@@ -47,16 +32,16 @@ pub enum Mishap {
     Fails,
 }
 
-/// A stream of `pieces`.
-fn stream(shape: Shape, mut pieces: Vec<Vec<u8>>, mishap: Option<Mishap>) -> Response {
+fn stream(api: &dyn Api, completion: &Completion, mishap: Option<Mishap>) -> Response {
     use futures::stream::{self, StreamExt};
+    let mut pieces = api.pieces(completion);
     match mishap {
         None => {}
         Some(Mishap::Opens) => pieces.truncate(1),
         Some(_) => pieces.truncate(pieces.len() / 2),
     }
     if mishap == Some(Mishap::Fails) {
-        pieces.push(overload(shape));
+        pieces.push(api.overload());
     }
     let pieces = stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>));
     let body = match mishap {
@@ -71,24 +56,5 @@ fn stream(shape: Shape, mut pieces: Vec<Vec<u8>>, mishap: Option<Mishap>) -> Res
         }
         Some(Mishap::Stalls | Mishap::Opens) => Body::from_stream(pieces.chain(stream::pending())),
     };
-    let kind = match shape {
-        Shape::OpenAi | Shape::Anthropic => "text/event-stream; charset=utf-8",
-        Shape::Bedrock => "application/vnd.amazon.eventstream",
-    };
-    ([(header::CONTENT_TYPE, kind)], body).into_response()
-}
-
-/// An overload, in place of the rest of an answer.
-fn overload(shape: Shape) -> Vec<u8> {
-    match shape {
-        Shape::OpenAi => {
-            let error = json!({"error": {"message": "The server is overloaded.", "type": "server_error"}});
-            format!("data: {error}\n\n").into_bytes()
-        }
-        Shape::Anthropic => {
-            let error = json!({"type": "overloaded_error", "message": "Overloaded"});
-            anthropic::event(&json!({"type": "error", "error": error}))
-        }
-        Shape::Bedrock => bedrock::exception("throttlingException", "Too many requests, please wait."),
-    }
+    ([(header::CONTENT_TYPE, api.facts().content_type)], body).into_response()
 }

@@ -4,14 +4,18 @@
 
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
 use ring::{digest, hmac};
 use serde_json::{Value, json};
 
+use super::api::{Api, Facts, Request};
 use super::blocks::{Block, conversation, function};
+use super::cache::Mark;
 use super::check::{API_KEY, check_fields, check_image, check_mark_count, check_tools, is_blank, is_name};
 use super::completion::{Completion, Said, words};
 use super::refusal::{Refusal, bad};
+use super::state::Stored;
 
 /// The access key that the endpoint accepts.
 pub const AWS_KEY_ID: &str = "AKIDMODELTEST";
@@ -20,91 +24,190 @@ pub const AWS_SECRET: &str = "model-test-secret";
 /// The region of the endpoint.
 pub const AWS_REGION: &str = "eu-central-1";
 
-/// A signature of version 4, made again from the request, or an API key of Bedrock's.
-pub(super) fn check_key(headers: &HeaderMap, uri: &Uri, body: &[u8], any_key: bool) -> Result<(), Refusal> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let refused = |message: &str| Err(Refusal::new(StatusCode::FORBIDDEN, message));
-    let authorization = header("authorization");
-    if any_key || authorization == format!("Bearer {API_KEY}") {
-        return Ok(());
-    }
-    let Some(fields) = authorization.strip_prefix("AWS4-HMAC-SHA256 ") else {
-        return refused("Missing Authentication Token");
-    };
-    let field =
-        |name: &str| fields.split(", ").find_map(|field| field.strip_prefix(name)).unwrap_or_default();
-    let (credential, signed, signature) =
-        (field("Credential="), field("SignedHeaders="), field("Signature="));
-    let at = header("x-amz-date");
-    let day = at.get(..8).unwrap_or_default();
-    let scope = format!("{day}/{AWS_REGION}/bedrock/aws4_request");
-    if credential != format!("{AWS_KEY_ID}/{scope}") {
-        return refused("The security token included in the request is invalid.");
-    }
-    if !["host", "x-amz-date"].iter().all(|name| signed.split(';').any(|signed| signed == *name)) {
-        return refused("'Host' and 'X-Amz-Date' must be signed headers.");
-    }
-    let sha256 = |bytes: &[u8]| hex::encode(digest::digest(&digest::SHA256, bytes));
-    let lines = signed.split(';').map(|name| format!("{name}:{}\n", header(name).trim()));
-    let canonical_headers = lines.collect::<Vec<_>>().concat();
-    // The path is encoded once more than it is sent.
-    let path = uri.path().replace('%', "%25");
-    let canonical = format!("POST\n{path}\n\n{canonical_headers}\n{signed}\n{}", sha256(body));
-    let to_sign = format!("AWS4-HMAC-SHA256\n{at}\n{scope}\n{}", sha256(canonical.as_bytes()));
-    let mac = |key: &[u8], text: &str| {
-        hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
-    };
-    let key = [day, AWS_REGION, "bedrock", "aws4_request"]
-        .iter()
-        .fold(format!("AWS4{AWS_SECRET}").into_bytes(), |key, part| mac(&key, part));
-    if signature == hex::encode(mac(&key, &to_sign)) {
-        Ok(())
-    } else {
-        refused("The request signature we calculated does not match the signature you provided.")
-    }
-}
+pub(super) struct Bedrock;
 
-/// Returns the request in OpenAI's form.
-pub(super) fn check_body(
-    model: &str,
-    streams: bool,
-    body: &Value,
-    is_signed: impl Fn(&str, &str) -> bool,
-) -> Result<Value, Refusal> {
-    let fields = ["messages", "system", "toolConfig", "inferenceConfig", "additionalModelRequestFields"];
-    check_fields("request", body, &fields, &["messages"])?;
-    check_mark_count(body, "cachePoint", 4)?;
-    let can_keep = ["claude", "nova"].iter().any(|name| model.contains(name));
-    if !can_keep && body.to_string().contains("cachePoint") {
-        return Err(Refusal::new(
-            StatusCode::FORBIDDEN,
-            "You invoked an unsupported model or your request did not allow prompt caching.",
-        ));
-    }
-    let mut system = Vec::new();
-    for block in body["system"].as_array().into_iter().flatten() {
-        match block["text"].as_str() {
-            Some(text) if !is_blank(text) => system.push(json!({"role": "system", "content": text})),
-            None if block["cachePoint"]["type"] == "default" => {}
-            _ => return Err(bad("The text field in the ContentBlock object at system is blank.")),
+impl Api for Bedrock {
+    fn facts(&self) -> Facts {
+        Facts {
+            model: "bedrock:eu.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            path: "/bedrock",
+            route: "/model/{model}/{operation}",
+            content_type: "application/vnd.amazon.eventstream",
+            no_images: "This model doesn't support the image field for user messages.",
         }
     }
-    let has_tools = !body["toolConfig"].is_null();
-    let messages = conversation(system, &body["messages"], has_tools, is_signed, read)?;
-    if messages.last().is_some_and(|message| message["role"] == "assistant") {
-        return Err(bad("The conversation must end with a user message."));
+
+    /// A signature of version 4, made again from the request, or an API key of Bedrock's.
+    fn check_key(&self, request: &Request<'_>) -> Result<(), Refusal> {
+        let refused = |message: &str| Err(Refusal::new(StatusCode::FORBIDDEN, message));
+        let authorization = request.header("authorization");
+        if authorization == format!("Bearer {API_KEY}") {
+            return Ok(());
+        }
+        let Some(fields) = authorization.strip_prefix("AWS4-HMAC-SHA256 ") else {
+            return refused("Missing Authentication Token");
+        };
+        let field =
+            |name: &str| fields.split(", ").find_map(|field| field.strip_prefix(name)).unwrap_or_default();
+        let (credential, signed, signature) =
+            (field("Credential="), field("SignedHeaders="), field("Signature="));
+        let at = request.header("x-amz-date");
+        let day = at.get(..8).unwrap_or_default();
+        let scope = format!("{day}/{AWS_REGION}/bedrock/aws4_request");
+        if credential != format!("{AWS_KEY_ID}/{scope}") {
+            return refused("The security token included in the request is invalid.");
+        }
+        if !["host", "x-amz-date"].iter().all(|name| signed.split(';').any(|signed| signed == *name)) {
+            return refused("'Host' and 'X-Amz-Date' must be signed headers.");
+        }
+        let sha256 = |bytes: &[u8]| hex::encode(digest::digest(&digest::SHA256, bytes));
+        let lines = signed.split(';').map(|name| format!("{name}:{}\n", request.header(name).trim()));
+        let canonical_headers = lines.collect::<Vec<_>>().concat();
+        // The path is encoded once more than it is sent.
+        let path = request.uri.path().replace('%', "%25");
+        let canonical = format!("POST\n{path}\n\n{canonical_headers}\n{signed}\n{}", sha256(request.body));
+        let to_sign = format!("AWS4-HMAC-SHA256\n{at}\n{scope}\n{}", sha256(canonical.as_bytes()));
+        let mac = |key: &[u8], text: &str| {
+            hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text.as_bytes()).as_ref().to_vec()
+        };
+        let key = [day, AWS_REGION, "bedrock", "aws4_request"]
+            .iter()
+            .fold(format!("AWS4{AWS_SECRET}").into_bytes(), |key, part| mac(&key, part));
+        if signature == hex::encode(mac(&key, &to_sign)) {
+            Ok(())
+        } else {
+            refused("The request signature we calculated does not match the signature you provided.")
+        }
     }
-    let mut neutral = json!({"model": model, "messages": messages, "stream": streams});
-    match &body["inferenceConfig"]["maxTokens"] {
-        Value::Null => {}
-        limit if limit.as_u64().is_some_and(|limit| limit > 0) => neutral["max_tokens"] = limit.clone(),
-        _ => return Err(bad("maxTokens must be at least 1.")),
+
+    fn check(&self, request: &Request<'_>, body: &Value, state: &Stored) -> Result<Value, Refusal> {
+        let parameter = |name: &str| request.path.get(name).map(String::as_str).unwrap_or_default();
+        let model = parameter("model");
+        let streams = match parameter("operation") {
+            "converse-stream" => true,
+            "converse" => false,
+            _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "UnknownOperationException")),
+        };
+        if streams && state.refuses_stream_options {
+            return Err(bad("This model doesn't support the toolConfig in streaming mode."));
+        }
+        let fields = ["messages", "system", "toolConfig", "inferenceConfig", "additionalModelRequestFields"];
+        check_fields("request", body, &fields, &["messages"])?;
+        check_mark_count(body, "cachePoint", 4)?;
+        let can_keep = ["claude", "nova"].iter().any(|name| model.contains(name));
+        if !can_keep && body.to_string().contains("cachePoint") {
+            return Err(Refusal::new(
+                StatusCode::FORBIDDEN,
+                "You invoked an unsupported model or your request did not allow prompt caching.",
+            ));
+        }
+        let mut system = Vec::new();
+        for block in body["system"].as_array().into_iter().flatten() {
+            match block["text"].as_str() {
+                Some(text) if !is_blank(text) => system.push(json!({"role": "system", "content": text})),
+                None if block["cachePoint"]["type"] == "default" => {}
+                _ => return Err(bad("The text field in the ContentBlock object at system is blank.")),
+            }
+        }
+        let has_tools = !body["toolConfig"].is_null();
+        let messages = conversation(system, &body["messages"], has_tools, state, read)?;
+        if messages.last().is_some_and(|message| message["role"] == "assistant") {
+            return Err(bad("The conversation must end with a user message."));
+        }
+        let mut neutral = json!({"model": model, "messages": messages, "stream": streams});
+        match &body["inferenceConfig"]["maxTokens"] {
+            Value::Null => {}
+            limit if limit.as_u64().is_some_and(|limit| limit > 0) => neutral["max_tokens"] = limit.clone(),
+            _ => return Err(bad("maxTokens must be at least 1.")),
+        }
+        if has_tools {
+            neutral["tools"] = tools(&body["toolConfig"])?;
+            check_tools(&neutral)?;
+        }
+        Ok(neutral)
     }
-    if has_tools {
-        neutral["tools"] = tools(&body["toolConfig"])?;
-        check_tools(&neutral)?;
+
+    fn prompt<'a>(&self, raw: &'a Value) -> [&'a Value; 3] {
+        [&raw["toolConfig"]["tools"], &raw["system"], &raw["messages"]]
     }
-    Ok(neutral)
+
+    fn take_mark(&self) -> Option<fn(&mut Value) -> Mark> {
+        Some(|block| if block["cachePoint"].is_object() { Mark::Alone } else { Mark::None })
+    }
+
+    fn whole(&self, completion: &Completion) -> Value {
+        let thought = completion.thought.iter().map(|(text, signature)| {
+            json!({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}})
+        });
+        let text = match &completion.said {
+            Said::Text(text, _) => Some(json!({"text": text})),
+            Said::Calls(_) => None,
+        };
+        let calls = completion.calls().into_iter();
+        let calls = calls
+            .map(|(id, name, input)| json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}));
+        let content: Vec<Value> = thought.chain(text).chain(calls).collect();
+        json!({
+            "output": {"message": {"role": "assistant", "content": content}},
+            "stopReason": stop_reason(completion),
+            "usage": usage(completion),
+            "metrics": {"latencyMs": 9},
+        })
+    }
+
+    fn pieces(&self, completion: &Completion) -> Vec<Vec<u8>> {
+        let mut events = vec![("messageStart", json!({"role": "assistant"}))];
+        let mut index = 0;
+        let mut block = |start: Option<Value>, deltas: Vec<Value>| {
+            events.extend(
+                start.map(|start| ("contentBlockStart", json!({"contentBlockIndex": index, "start": start}))),
+            );
+            let delta = |delta| ("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta}));
+            events.extend(deltas.into_iter().map(delta));
+            events.push(("contentBlockStop", json!({"contentBlockIndex": index})));
+            index += 1;
+        };
+        if let Some((thought, signature)) = &completion.thought {
+            let words = words(thought).map(|word| json!({"reasoningContent": {"text": word}}));
+            block(None, words.chain([json!({"reasoningContent": {"signature": signature}})]).collect());
+        }
+        if let Said::Text(text, _) = &completion.said {
+            block(None, words(text).map(|word| json!({"text": word})).collect());
+        }
+        for (id, name, input) in completion.calls() {
+            let input = input.to_string();
+            let words = words(&input).map(|word| json!({"toolUse": {"input": word}}));
+            block(Some(json!({"toolUse": {"toolUseId": id, "name": name}})), words.collect());
+        }
+        events.push(("messageStop", json!({"stopReason": stop_reason(completion)})));
+        events.push(("metadata", json!({"usage": usage(completion), "metrics": {"latencyMs": 9}})));
+        events
+            .into_iter()
+            .map(|(name, data)| message(&[(":message-type", "event"), (":event-type", name)], &data))
+            .collect()
+    }
+
+    /// An exception in the stream.
+    fn overload(&self) -> Vec<u8> {
+        let headers = [(":message-type", "exception"), (":exception-type", "throttlingException")];
+        message(&headers, &json!({"message": "Too many requests, please wait."}))
+    }
+
+    /// `{"message"}` and a header.
+    fn error(&self, refusal: &Refusal) -> Response {
+        let kind = match refusal.status.as_u16() {
+            400 => "ValidationException",
+            401 | 403 => "AccessDeniedException",
+            429 => "ThrottlingException",
+            503 => "ServiceUnavailableException",
+            _ => "InternalServerException",
+        };
+        ([("x-amzn-errortype", kind)], Json(json!({"message": refusal.message}))).into_response()
+    }
+
+    fn too_long(&self, _limit: u64, _requested: u64) -> String {
+        "Input is too long for requested model.".into()
+    }
 }
 
 /// Returns the tools in OpenAI's form.
@@ -174,63 +277,6 @@ fn usage(completion: &Completion) -> Value {
         "cacheReadInputTokens": cached.read,
         "cacheWriteInputTokens": cached.written,
     })
-}
-
-pub(super) fn whole(completion: &Completion) -> Value {
-    let thought = completion.thought.iter().map(|(text, signature)| {
-        json!({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}})
-    });
-    let text = match &completion.said {
-        Said::Text(text, _) => Some(json!({"text": text})),
-        Said::Calls(_) => None,
-    };
-    let calls = completion.calls().into_iter();
-    let calls =
-        calls.map(|(id, name, input)| json!({"toolUse": {"toolUseId": id, "name": name, "input": input}}));
-    let content: Vec<Value> = thought.chain(text).chain(calls).collect();
-    json!({
-        "output": {"message": {"role": "assistant", "content": content}},
-        "stopReason": stop_reason(completion),
-        "usage": usage(completion),
-        "metrics": {"latencyMs": 9},
-    })
-}
-
-pub(super) fn pieces(completion: &Completion) -> Vec<Vec<u8>> {
-    let mut events = vec![("messageStart", json!({"role": "assistant"}))];
-    let mut index = 0;
-    let mut block = |start: Option<Value>, deltas: Vec<Value>| {
-        events.extend(
-            start.map(|start| ("contentBlockStart", json!({"contentBlockIndex": index, "start": start}))),
-        );
-        let delta = |delta| ("contentBlockDelta", json!({"contentBlockIndex": index, "delta": delta}));
-        events.extend(deltas.into_iter().map(delta));
-        events.push(("contentBlockStop", json!({"contentBlockIndex": index})));
-        index += 1;
-    };
-    if let Some((thought, signature)) = &completion.thought {
-        let words = words(thought).map(|word| json!({"reasoningContent": {"text": word}}));
-        block(None, words.chain([json!({"reasoningContent": {"signature": signature}})]).collect());
-    }
-    if let Said::Text(text, _) = &completion.said {
-        block(None, words(text).map(|word| json!({"text": word})).collect());
-    }
-    for (id, name, input) in completion.calls() {
-        let input = input.to_string();
-        let words = words(&input).map(|word| json!({"toolUse": {"input": word}}));
-        block(Some(json!({"toolUse": {"toolUseId": id, "name": name}})), words.collect());
-    }
-    events.push(("messageStop", json!({"stopReason": stop_reason(completion)})));
-    events.push(("metadata", json!({"usage": usage(completion), "metrics": {"latencyMs": 9}})));
-    events
-        .into_iter()
-        .map(|(name, data)| message(&[(":message-type", "event"), (":event-type", name)], &data))
-        .collect()
-}
-
-/// An exception in a stream in place of an answer.
-pub(super) fn exception(name: &'static str, text: &str) -> Vec<u8> {
-    message(&[(":message-type", "exception"), (":exception-type", name)], &json!({"message": text}))
 }
 
 fn message(headers: &[(&'static str, &'static str)], payload: &Value) -> Vec<u8> {

@@ -1,9 +1,10 @@
-//! The messages of Anthropic and Bedrock, whose blocks differ in their names alone, brought into OpenAI's form.
+//! Messages that are lists of blocks, as those of Anthropic and Bedrock, which differ in names alone, brought into OpenAI's form.
 
 use serde_json::{Value, json};
 
 use super::check::{check_fields, check_messages, is_blank};
 use super::refusal::{Refusal, bad};
+use super::state::Stored;
 
 /// A block of a message.
 pub(super) enum Block<'a> {
@@ -38,7 +39,7 @@ pub(super) fn conversation(
     system: Vec<Value>,
     messages: &Value,
     has_tools: bool,
-    is_signed: impl Fn(&str, &str) -> bool,
+    state: &Stored,
     read: impl for<'a> Fn(&str, &'a Value) -> Result<Block<'a>, Refusal>,
 ) -> Result<Vec<Value>, Refusal> {
     let mut conversation = system;
@@ -49,7 +50,7 @@ pub(super) fn conversation(
         if message["role"] != role {
             return Err(bad(format!("messages.{at}: roles must alternate, and the user comes first")));
         }
-        conversation.extend(neutral(at, role, &message["content"], &is_signed, &read)?);
+        conversation.extend(neutral(at, role, &message["content"], state, &read)?);
     }
     if !has_tools && conversation.iter().any(|message| !message["tool_calls"].is_null()) {
         return Err(bad("messages: tools must be defined if there are calls of them"));
@@ -63,7 +64,7 @@ fn neutral(
     at: usize,
     role: &str,
     content: &Value,
-    is_signed: &impl Fn(&str, &str) -> bool,
+    state: &Stored,
     read: &impl for<'a> Fn(&str, &'a Value) -> Result<Block<'a>, Refusal>,
 ) -> Result<Vec<Value>, Refusal> {
     let wrong = |problem: &str| bad(format!("messages.{at}: {problem}"));
@@ -87,7 +88,7 @@ fn neutral(
                 neutral.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
             }
             Block::Thought { text, signature } => {
-                if !is_signed(text, signature) {
+                if !state.has_signed(text, signature) {
                     return Err(wrong("invalid signature of a thought"));
                 }
                 if !(parts.is_empty() && calls.is_empty()) {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::api::Api;
 use super::body::tokens;
-use super::refusal::Shape;
 
 /// Tokens of a prompt read from a cache and written to it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +16,16 @@ pub(super) struct Cached {
 
 /// Number of blocks before a mark in which the real APIs look for a cached prefix.
 const LOOKS_BACK: usize = 20;
+
+/// The mark of a block: the prompt is cached up to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    None,
+    /// The block has a mark.
+    On,
+    /// The block is only a mark.
+    Alone,
+}
 
 /// The cache of a provider.
 #[derive(Default)]
@@ -28,27 +38,15 @@ pub(super) struct Cache {
 
 impl Cache {
     /// Returns the tokens of a request known from earlier ones, and caches it for later ones.
-    pub(super) fn read(&mut self, shape: Shape, raw: &Value) -> Cached {
-        match shape {
-            Shape::OpenAi => self.read_all(format!("{}{}", raw["tools"], raw["messages"])),
-            Shape::Anthropic => {
-                let parts = [&raw["tools"], &raw["system"], &raw["messages"]];
-                let take = |block: &mut Value| {
-                    let mark = block.as_object_mut().and_then(|block| block.remove("cache_control"));
-                    if mark.is_some() { Mark::On } else { Mark::None }
-                };
-                let (blocks, marks) = in_order(parts, take);
-                self.read_marked(&blocks, &marks)
-            }
-            Shape::Bedrock => {
-                let parts = [&raw["toolConfig"]["tools"], &raw["system"], &raw["messages"]];
-                let is_mark = |block: &mut Value| {
-                    if block["cachePoint"].is_object() { Mark::Alone } else { Mark::None }
-                };
-                let (blocks, marks) = in_order(parts, is_mark);
-                self.read_marked(&blocks, &marks)
-            }
-        }
+    pub(super) fn read(&mut self, api: &dyn Api, raw: &Value) -> Cached {
+        let parts = api.prompt(raw);
+        let Some(take_mark) = api.take_mark() else {
+            let [tools, system, messages] = parts;
+            let system = if system.is_null() { String::new() } else { system.to_string() };
+            return self.read_all(format!("{tools}{system}{messages}"));
+        };
+        let (blocks, marks) = in_order(parts, take_mark);
+        self.read_marked(&blocks, &marks)
     }
 
     /// Returns the cached part of `blocks`, and caches them up to the last of `marks`, which are counts of
@@ -81,14 +79,13 @@ impl Cache {
     }
 }
 
-/// Returns the blocks of a request in the order in which a provider reads them (tools, system part, messages), and the
-/// marks among them. `mark` removes a block's mark, or reports that the block is only a mark.
-fn in_order(parts: [&Value; 3], mut mark: impl FnMut(&mut Value) -> Mark) -> (Vec<String>, Vec<usize>) {
+/// Returns the blocks of [`Api::prompt`], and the marks among them.
+fn in_order(parts: [&Value; 3], take_mark: fn(&mut Value) -> Mark) -> (Vec<String>, Vec<usize>) {
     let (mut blocks, mut marks) = (Vec::new(), Vec::new());
     let [tools, system, messages] = parts;
     let mut add = |role: &str, block: &Value| {
         let mut block = block.clone();
-        let mark = mark(&mut block);
+        let mark = take_mark(&mut block);
         if mark != Mark::Alone {
             blocks.push(format!("{role}{block}"));
         }
@@ -111,13 +108,4 @@ fn in_order(parts: [&Value; 3], mut mark: impl FnMut(&mut Value) -> Mark) -> (Ve
         }
     }
     (blocks, marks)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    None,
-    /// The block has a mark.
-    On,
-    /// The block is only a mark.
-    Alone,
 }

@@ -1,9 +1,8 @@
-//! Checks requests by OpenAI's rules, and the order of roles by the strictest chat templates of its
-//! compatible servers do (Mistral's and Gemma's): the user first, then by turns.
+//! Checks of requests in OpenAI's form, by the rules that the APIs share. The order of roles is that of the strictest chat
+//! templates of OpenAI's compatible servers (Mistral's and Gemma's): the user first, then by turns.
 
 use std::collections::{HashMap, HashSet};
 
-use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine;
 use serde_json::Value;
 
@@ -11,55 +10,6 @@ use super::refusal::{Refusal, bad};
 
 /// The key that the endpoint accepts.
 pub const API_KEY: &str = "sk-test-model";
-
-pub(super) fn check_key(headers: &HeaderMap, any_key: bool) -> Result<(), Refusal> {
-    let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let key = given.and_then(|value| value.strip_prefix("Bearer "));
-    match key {
-        _ if any_key => Ok(()),
-        Some(API_KEY) => Ok(()),
-        Some(_) => {
-            let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "Incorrect API key provided.");
-            Err(refusal.with_code("invalid_api_key"))
-        }
-        None => Err(Refusal::new(
-            StatusCode::UNAUTHORIZED,
-            "You didn't provide an API key in an Authorization header.",
-        )),
-    }
-}
-
-/// The fields of a request.
-const FIELDS: &str = "model messages stream stream_options tools tool_choice parallel_tool_calls max_tokens \
-    max_completion_tokens temperature top_p stop user";
-
-pub(super) fn check_body(bytes: &[u8]) -> Result<Value, Refusal> {
-    let Ok(body @ Value::Object(_)) = serde_json::from_slice(bytes) else {
-        let message = "We could not parse the JSON body of your request.";
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
-    };
-    check_fields("request", &body, &FIELDS.split(' ').collect::<Vec<_>>(), &[])?;
-    if body["model"].as_str().is_none_or(str::is_empty) {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "you must provide a model parameter"));
-    }
-    if !matches!(body["stream"], Value::Null | Value::Bool(_)) {
-        return Err(Refusal::bad("stream", "Invalid type for 'stream': expected a boolean."));
-    }
-    if !body["stream_options"].is_null() && body["stream"] != true {
-        let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
-        return Err(Refusal::bad("stream_options", message));
-    }
-    check_limits(&body)?;
-    check_tools(&body)?;
-    match body["messages"].as_array() {
-        None => Err(Refusal::bad("messages", "Missing required parameter: 'messages'.")),
-        Some(messages) if messages.is_empty() => Err(Refusal::bad(
-            "messages",
-            "Invalid 'messages': empty array. Expected an array with minimum length 1.",
-        )),
-        Some(messages) => check_messages(messages).map(|()| body),
-    }
-}
 
 /// Every call has its result, and every result its call; roles go by turns.
 pub(super) fn check_messages(messages: &[Value]) -> Result<(), Refusal> {
@@ -185,21 +135,6 @@ fn check_name(place: &str, name: &Value) -> Result<(), Refusal> {
     let message =
         || format!("Invalid '{place}.name': expected a string that matches the pattern '^[^\\s<|\\\\/>]+$'.");
     if fits { Ok(()) } else { Err(Refusal::bad(format!("{place}.name"), message())) }
-}
-
-fn check_limits(body: &Value) -> Result<(), Refusal> {
-    const NAMES: [&str; 2] = ["max_tokens", "max_completion_tokens"];
-    for name in NAMES {
-        if !body[name].is_null() && body[name].as_u64().is_none_or(|limit| limit == 0) {
-            let message = format!("Invalid '{name}': expected an integer >= 1.");
-            return Err(Refusal::bad(name, message));
-        }
-    }
-    if NAMES.iter().all(|name| !body[*name].is_null()) {
-        let message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
-        return Err(Refusal::bad("max_tokens", message));
-    }
-    Ok(())
 }
 
 /// Checks the tools of a request in OpenAI's form.

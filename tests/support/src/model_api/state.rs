@@ -8,10 +8,12 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use super::answers::Mishap;
+use super::api::Api;
 use super::body::{images_of, is_for_notes, messages_of, prompt_tokens};
 use super::cache::{Cache, Cached};
-use super::completion::{Numbering, Said};
-use super::refusal::{Refusal, Shape, bad};
+use super::completion::Said;
+use super::openai::Numbering;
+use super::refusal::{Refusal, bad};
 
 /// The most images of a request, as Bedrock has it.
 const MAX_IMAGES: usize = 20;
@@ -76,6 +78,7 @@ pub struct Stored {
 }
 
 pub(super) struct Call {
+    pub(super) api: &'static dyn Api,
     pub(super) body: Value,
     pub(super) raw: Value,
     pub(super) path: String,
@@ -90,7 +93,6 @@ pub(super) struct Asked {
     pub(super) body: Value,
     pub(super) raw: Value,
     pub(super) path: String,
-    pub(super) streams: bool,
 }
 
 impl Shared {
@@ -105,8 +107,13 @@ impl Stored {
         self.moments
     }
 
+    /// Returns true if this thought has been signed with this signature.
+    pub(super) fn has_signed(&self, thought: &str, signature: &str) -> bool {
+        self.signed.iter().any(|(own, of_it)| own == thought && of_it == signature)
+    }
+
     /// Returns the refusal of a well-formed request, if a test wants one.
-    pub(super) fn refuse(&mut self, shape: Shape, body: &Value) -> Option<Refusal> {
+    pub(super) fn refuse(&mut self, api: &dyn Api, body: &Value) -> Option<Refusal> {
         let has_results = || messages_of(body).iter().any(|message| message["role"] == "tool");
         let with_results = self.failing_with_results.filter(|_| has_results());
         let with_results = with_results.and_then(|status| StatusCode::from_u16(status).ok());
@@ -121,17 +128,13 @@ impl Stored {
         }
         if let Some(refused) = self.images_refused.as_mut().filter(|_| !images_of(body).is_empty()) {
             *refused += 1;
-            return Some(bad(match shape {
-                Shape::OpenAi => "Invalid content type. image_url is only supported by certain models.",
-                Shape::Anthropic => "This model does not support image input.",
-                Shape::Bedrock => "This model doesn't support the image field for user messages.",
-            }));
+            return Some(bad(api.facts().no_images));
         }
         let limit = self.context_limit?;
         let tokens = prompt_tokens(body);
         (tokens > limit).then(|| {
             self.too_long += 1;
-            Refusal::too_long(shape, limit, tokens)
+            Refusal::bad("messages", api.too_long(limit, tokens)).with_code("context_length_exceeded")
         })
     }
 
@@ -170,13 +173,13 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(shared: &Arc<Shared>, shape: Shape, asked: &Asked) -> Self {
+    pub(super) fn start(shared: &Arc<Shared>, api: &'static dyn Api, asked: &Asked) -> Self {
         let (at, noted) = {
             let mut state = shared.state();
             let started = state.moment();
-            let cached = state.cache.read(shape, &asked.raw);
+            let cached = state.cache.read(api, &asked.raw);
             let (body, raw, path) = (asked.body.clone(), asked.raw.clone(), asked.path.clone());
-            state.calls.push(Call { body, raw, path, cached, started, ended: None });
+            state.calls.push(Call { api, body, raw, path, cached, started, ended: None });
             (state.calls.len() - 1, state.calls.iter().filter(|call| is_for_notes(&call.body)).count())
         };
         shared.noted.send_replace(noted);
