@@ -1,10 +1,10 @@
 //! Messages that come while a turn's tools run: they are added to the turn, and its one reply answers them.
 
 use annals_test_support::mcp_server::McpServer;
-use annals_test_support::model_api::{last_user_line, texts_of};
+use annals_test_support::model_api::{ModelApi, last_user_line, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{APP_KEY, PROVIDERS, TestApp, chat_path, wait_until};
+use crate::app::{APP_KEY, TestApp, chat_path, wait_until};
 use crate::approvals::approve;
 use crate::chat::{ROOM, post, submit, user};
 use crate::faults::Plan;
@@ -70,7 +70,7 @@ async fn a_message_that_comes_while_a_tool_runs_is_seen_by_the_next_request_and_
 /// Each round reads what has come since the last one.
 #[tokio::test]
 async fn messages_of_several_rounds_stand_after_the_calls_that_they_came_after() {
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let (shop, app) = shop_with(&json!({}), |app| app.model_of(model)).await;
         begin(&shop, &app, private(42, 1, "Count the beans.")).await;
         app.model().answer_tools(&[("shop_lookup", json!({"order": "A1"}))]);

@@ -47,10 +47,6 @@ pub(crate) const APP_KEY: &str = "app-secret";
 pub(crate) const OPS_KEY: &str = "ops-secret";
 const API_KEYS: &str = "app:app-secret,other:other-secret,ops:ops-secret:admin";
 
-/// A model of each provider, in the order of `ModelChoice::forms`.
-pub(crate) const PROVIDERS: [&str; 3] =
-    ["openai:test", "anthropic:claude-sonnet-4-5", "bedrock:eu.anthropic.claude-sonnet-4-5-20250929-v1:0"];
-
 /// Start of a manual clock, in epoch seconds: a minute after [`updates::START`](crate::updates::START).
 pub(crate) const NOW: i64 = crate::updates::START + 60;
 
@@ -127,7 +123,7 @@ impl Builder {
         self.model_of("openai:test")
     }
 
-    /// Adds an emulator of another provider's model, such as one of [`PROVIDERS`].
+    /// Adds an emulator of another provider's model, such as one of [`ModelApi::models`].
     pub(crate) fn model_of(mut self, model: &'static str) -> Self {
         self.model = Some(model);
         self

@@ -10,13 +10,15 @@ use annals_core::draft::Draft;
 use annals_core::message::Part;
 use annals_core::sort_key::SortKey;
 use annals_engine::delivery::Deliverer;
-use annals_test_support::model_api::{images_of, is_for_summary, last_user_line, lines_said, texts_of};
+use annals_test_support::model_api::{
+    ModelApi, images_of, is_for_summary, last_user_line, lines_said, texts_of,
+};
 use annals_test_support::telegram_api::{TOKEN, TelegramApi, picture};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use crate::app::{APP_KEY, OPS_KEY, PROVIDERS, TestApp, chat_path, ids, text_of};
+use crate::app::{APP_KEY, OPS_KEY, TestApp, chat_path, ids, text_of};
 use crate::faults::{Faults, Plan};
 use crate::updates::{Update, group, private};
 use crate::world::{LEASE, World, at_each_request};
@@ -62,7 +64,7 @@ async fn kept(app: &TestApp) -> Vec<(String, Vec<u8>)> {
 /// Of each provider; the second turn shows the same again at the same place, from what is kept.
 #[tokio::test]
 async fn a_photo_reaches_the_model_and_is_fetched_once() {
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let builder = TestApp::builder().telegram().model_of(model);
         let mut app = builder.set("MODEL_PROMPT_CACHE", "true").start().await;
         say(&app, photo(1, "large").with("caption", json!("What is this?"))).await;
@@ -234,7 +236,7 @@ async fn a_temporary_failure_is_reported_and_retried_by_turns_for_an_hour() {
 
 #[tokio::test]
 async fn a_model_without_images_answers_and_both_sides_are_informed() {
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let app = TestApp::builder().telegram().model_of(model).start().await;
         app.model().edit(|stored| stored.images_refused = Some(0));
         say(&app, photo(1, "a").with("caption", json!("What is this?"))).await;

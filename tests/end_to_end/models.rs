@@ -5,11 +5,10 @@ use std::fs::File;
 
 use annals_core::language::Language;
 use annals_core::record::Record;
-use annals_model::ModelChoice;
 use annals_test_support::model_api::{API_KEY, Mishap, ModelApi, notes_of, summary_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{PROVIDERS, TestApp, loopback_client};
+use crate::app::{TestApp, loopback_client};
 use crate::memory::{remember, user};
 use crate::process::Process;
 use crate::setup::settings;
@@ -31,16 +30,9 @@ fn last_reply(records: &[Record]) -> Value {
     json!(records.iter().rev().find(|record| !record.covers().is_empty()).unwrap().message)
 }
 
-#[test]
-fn each_provider_is_tested() {
-    let forms = ModelChoice::forms();
-    let names: Vec<&str> = forms.split([',', ' ']).filter_map(|form| form.strip_suffix(":<model>")).collect();
-    assert_eq!(PROVIDERS.map(|model| model.split_once(':').unwrap().0), names[..]);
-}
-
 #[tokio::test]
 async fn each_provider_answers_searches_and_sums_up() {
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let app = TestApp::builder().set("KEEP_RECENT", "2").set("SYSTEM_PROMPT", "Be brief.");
         let app = app.telegram().model_of(model).start().await;
         ada_says(&app, 1, "The gate code is 80-41-XQ, keep it.").await;
@@ -74,7 +66,7 @@ async fn each_provider_answers_searches_and_sums_up() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_asked_for_again_and_nothing_of_it_is_stored() {
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let app = TestApp::builder().telegram().model_of(model).start().await;
         let said = "one two three four five six seven eight nine ten";
         app.model().answer_with(said);

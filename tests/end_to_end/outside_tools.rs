@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use annals_test_support::mcp_server::{McpServer, TOKEN};
-use annals_test_support::model_api::{notes_of, texts_of};
+use annals_test_support::model_api::{ModelApi, notes_of, texts_of};
 use serde_json::{Value, json};
 
-use crate::app::{Builder, NOW, PROVIDERS, TestApp, text_of, wait_until};
+use crate::app::{Builder, NOW, TestApp, text_of, wait_until};
 use crate::updates::private;
 
 const CHAT: &str = "telegram:chat:42";
@@ -94,7 +94,7 @@ async fn a_tool_whose_schema_or_description_a_provider_refuses_is_offered_as_it_
     let named = json!({"type": "object", "properties": {"name": text}, "required": ["name"]});
     let schema = json!({"type": "object", "anyOf": [by_id, by_name], "not": {"required": ["id", "name"]},
         "$defs": {"named": named}});
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let shop = McpServer::start().await;
         shop.offer(json!({"name": "attach", "description": "", "inputSchema": schema}));
         let app = with_shop(&shop, &json!({})).model_of(model).start().await;

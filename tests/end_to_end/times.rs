@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use annals_core::sort_key::Timestamp;
-use annals_test_support::model_api::{is_for_notes, is_for_summary, texts_of, times_of};
+use annals_test_support::model_api::{ModelApi, is_for_notes, is_for_summary, texts_of, times_of};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::app::{Builder, OPS_KEY, PROVIDERS, TestApp, chat_path, text_of};
+use crate::app::{Builder, OPS_KEY, TestApp, chat_path, text_of};
 use crate::chat::post;
 use crate::memory::call;
 use crate::people::{by_person, http};
@@ -103,7 +103,7 @@ fn beginning(request: &Value) -> String {
 
 #[tokio::test]
 async fn a_request_starts_with_the_whole_one_before_except_its_current_time() {
-    for model in PROVIDERS {
+    for model in ModelApi::models() {
         let app = TestApp::builder().set("TIME_ZONE", "America/New_York").set("SYSTEM_PROMPT", "Be brief.");
         let app = app.set("MODEL_PROMPT_CACHE", "true").model_of(model).start().await;
         // Minutes, hours, and a night.
