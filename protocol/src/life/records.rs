@@ -8,14 +8,15 @@ use annals_agent::next::{Next, next};
 use annals_core::compaction::cut::{expires, to_keep};
 use annals_core::context::view::SessionView;
 use annals_core::context::{Policy, context};
-use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Answer, Channel, Details, Record, Said, Source};
+use annals_core::message::Role;
+use annals_core::record::{Answer, Details, Kind, Record, Said, Source};
 use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::testing;
 use annals_store::history::turn::{Head, OpenTurn};
 use annals_store::history::{Form as StoredForm, Retention, later_expiry, next_form};
 
 use super::state::{Age, Content, Form, Forms, Item, Kept, Key, Places, Tick};
-use crate::records::{START, chat};
+use crate::records::START;
 
 /// The settings: an append is due for a visit after one tick, and a record lives for two.
 pub const RETENTION: Retention = Retention {
@@ -292,7 +293,6 @@ fn record(script: Script, item: &Item) -> Record {
     let Kept { key: Key { place, form }, content, covers, .. } = item.kept;
     let is_person = matches!(form, Form::First | Form::Later(_));
     let (role, text) = if is_person { (Role::User, digest(content)) } else { (Role::Assistant, "reply") };
-    let ts = said(script, place);
     let bases = |bits| places(bits).into_iter().map(|place| base(script, place)).collect::<Vec<SortKey>>();
     let counts = bases(covers).into_iter().flat_map(|base| [base.clone(), base.reply()]).collect();
     let source = || Source {
@@ -303,7 +303,7 @@ fn record(script: Script, item: &Item) -> Record {
         to_id: id(place),
         count: covers.count_ones(),
         counts,
-        last_interaction: ts,
+        last_interaction: said(script, place),
     };
     let said = |revision| Said { revision, asks: script.asks[usize::from(place)], ..Said::default() };
     let details = match form {
@@ -313,18 +313,11 @@ fn record(script: Script, item: &Item) -> Record {
         Form::Summary => Details::Summary(source()),
     };
     Record {
-        key: key(script, item.kept.key),
-        chat: chat(),
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
         user_id: if is_person { "42".into() } else { "annals".into() },
-        message: UiMessage::text(id(place).as_str(), role, text),
-        message_id: id(place),
-        ts,
         sent_at: time(item.sent),
         tokens: 1,
         expires_at: Some(time(item.expires).as_millis() / 1000),
         details,
-        person: None,
+        ..testing::record(key(script, item.kept.key), id(place), role, Kind::Normal, text)
     }
 }

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::chat_key::ChatKey;
 use crate::context::Policy;
-use crate::draft::Draft;
+use crate::draft::{Draft, Origin};
 use crate::memory::{Entry, EntryKind, Owner, StoredEntry};
-use crate::message::{Role, UiMessage};
+use crate::message::{Part, Role, UiMessage};
 use crate::metadata::Metadata;
-use crate::record::{Attributes, Channel, Details, Kind, Record, Said, Source};
+use crate::record::{Attributes, Channel, Details, Kind, Record, Source};
 use crate::recording::record_of;
 use crate::sort_key::{MessageId, SortKey, Timestamp};
 
@@ -38,23 +38,13 @@ pub fn key(at: i64, id: u64) -> SortKey {
     SortKey::message(hours(at), &MessageId::number(id))
 }
 
+/// Creates a record in the chat 42 of Telegram. Tests write the fields that differ before `..record(…)`, so that a new
+/// field does not concern them.
 pub fn record(key: SortKey, message_id: MessageId, role: Role, kind: Kind, text: &str) -> Record {
-    let plain = Record {
-        chat: ChatKey::telegram(42, None),
-        ts: key.ts(),
-        sent_at: key.ts(),
-        details: Details::Message(Said::default()),
-        key,
-        channel: Channel::Telegram,
-        chat_id: "42".into(),
-        user_id: "7".into(),
-        message: UiMessage::text(message_id.as_str(), role, text),
-        message_id,
-        tokens: 10,
-        expires_at: None,
-        person: None,
-    };
-    as_kind(plain, kind)
+    let (chat, channel) = (ChatKey::telegram(42, None), Channel::Telegram);
+    let origin = Origin { chat, channel, chat_id: "42".into(), user_id: "7".into() };
+    let draft = Draft::new(origin, message_id, key.ts()).by(role).with_parts(vec![Part::text(text)]);
+    as_kind(Record { tokens: 10, ..record_of(&draft, key, 0, draft.ts) }, kind)
 }
 
 /// Returns `record` with other attributes of its details.

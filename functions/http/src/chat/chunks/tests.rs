@@ -1,7 +1,6 @@
-use annals_core::chat_key::ChatKey;
 use annals_core::message::{Role, UiMessage};
-use annals_core::record::{Answer, Channel, Details};
-use annals_core::sort_key::{MessageId, SortKey, Timestamp};
+use annals_core::sort_key::{MessageId, SortKey};
+use annals_core::testing;
 use annals_core::texts::Plain;
 use annals_test_support::json::with;
 
@@ -12,22 +11,8 @@ fn record(kind: Kind, parts: Value) -> Record {
     let base: SortKey = "1763765920000#m1".parse().unwrap();
     let what = if kind == Kind::Notice { "notice" } else { "reply" };
     let message_id = MessageId::new("m1").unwrap().derived(what);
-    let answer = Answer { covers: vec![base.clone()], ..Answer::default() };
-    Record {
-        chat: ChatKey::http("app", "c").unwrap(),
-        key: base.reply(),
-        channel: Channel::Web,
-        chat_id: "r".into(),
-        user_id: "annals".into(),
-        ts: base.ts(),
-        sent_at: Timestamp::MIN,
-        tokens: 1,
-        message: UiMessage::new(message_id.as_str(), Role::Assistant, parts),
-        message_id,
-        expires_at: None,
-        details: if kind == Kind::Notice { Details::Notice(answer) } else { Details::Reply(answer) },
-        person: None,
-    }
+    let message = UiMessage::new(message_id.as_str(), Role::Assistant, parts);
+    Record { message, ..testing::record(base.reply(), message_id, Role::Assistant, kind, "") }
 }
 
 /// Returns the chunks so far, each as its type and the fields that distinguish it.

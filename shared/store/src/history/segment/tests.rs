@@ -121,6 +121,7 @@ fn stored() -> impl Strategy<Value = Stored> {
             reply_token: None,
         };
         let details = Details::of(kind, message.role, &key, attributes).unwrap();
+        // All fields, so that a new one is in the round trip.
         let record = Record {
             chat: ChatKey::telegram(42, None),
             key,
