@@ -46,6 +46,14 @@ pub struct Reply {
     pub counts: Vec<Addition>,
 }
 
+/// The attributes of an agent's record that each caller of `agents_record` gives.
+struct Author<'a> {
+    chat: &'a ChatKey,
+    channel: Channel,
+    chat_id: &'a str,
+    agent_id: &'a str,
+}
+
 /// The reply that a place holds after an append.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyAppended {
@@ -67,16 +75,12 @@ impl History {
         let key = reply.follows.reply();
         let what = if reply.is_notice { "notice" } else { "reply" };
         let message_id = reply.follows_id.derived(what);
-        let Reply { revision, covers, trace, counts, .. } = reply;
+        let Reply { channel, chat_id, agent_id, revision, covers, trace, counts, .. } = reply;
         let answer = Answer { revision, covers, delivery_failure: None, trace };
         let details = if reply.is_notice { Details::Notice(answer) } else { Details::Reply(answer) };
-        let own = self.agents_record(chat, key, message_id, (details, reply.channel), reply.message);
-        let record = Record {
-            chat_id: reply.chat_id,
-            user_id: reply.agent_id,
-            expires_at: reply.covered_until.into_iter().fold(own.expires_at, later_expiry),
-            ..own
-        };
+        let author = Author { chat, channel, chat_id: &chat_id, agent_id: &agent_id };
+        let mut record = self.agents_record(author, key, message_id, details, reply.message);
+        record.expires_at = reply.covered_until.into_iter().fold(record.expires_at, later_expiry);
         // The message's own entry comes due D/2 after it or later; see `due`.
         let is_registered =
             reply.asked_at.is_some_and(|at| record.sent_at.since(at) < self.retention.due_after() / 4);
@@ -93,10 +97,10 @@ impl History {
         agent_id: &str,
         message: UiMessage,
     ) -> Result<(), HistoryError> {
-        let what = (Details::Notice(Answer::default()), draft.channel);
-        let message_id = draft.message_id.derived("notice");
-        let own = self.agents_record(&draft.chat, base.notice(), message_id, what, message);
-        let record = Record { chat_id: draft.chat_id.clone(), user_id: agent_id.to_owned(), ..own };
+        let Draft { chat, channel, chat_id, .. } = draft;
+        let author = Author { chat, channel: *channel, chat_id, agent_id };
+        let (message_id, details) = (draft.message_id.derived("notice"), Details::Notice(Answer::default()));
+        let record = self.agents_record(author, base.notice(), message_id, details, message);
         Box::pin(self.put_anchored(&record, Anchor::at(base.as_str()))).await?;
         Ok(())
     }
@@ -112,16 +116,12 @@ impl History {
         counts: &[Addition],
     ) -> Result<ReplyAppended, HistoryError> {
         let answer = Answer { revision: number, trace, ..Answer::default() };
-        let what = (Details::Reply(answer), reply.channel);
+        let Record { chat, channel, chat_id, user_id, .. } = reply;
+        let author = Author { chat, channel: *channel, chat_id, agent_id: user_id };
         let (key, id) = (reply.key.reply_form(number), reply.message_id.clone());
-        let own = self.agents_record(&reply.chat, key, id, what, message);
-        let record = Record {
-            chat_id: reply.chat_id.clone(),
-            user_id: reply.user_id.clone(),
-            // The settings may have changed since: without it, the reply would continue once more.
-            expires_at: later_expiry(own.expires_at, reply.expires_at),
-            ..own
-        };
+        let mut record = self.agents_record(author, key, id, Details::Reply(answer), message);
+        // The settings may have changed since: without it, the reply would continue once more.
+        record.expires_at = later_expiry(record.expires_at, reply.expires_at);
         let written = self.put_beside(&record, false, counts).await?;
         Ok(self.stored(record, written).await?.into())
     }
@@ -210,28 +210,24 @@ impl History {
         let message_id = source.to_id.derived("summary");
         let mut message = UiMessage::text("", Role::Assistant, text);
         message.metadata.copy_line_of(&beside.message.metadata);
-        let (key, what) = (source.to.summary(), (Details::Summary(source), beside.channel));
-        let record = self.agents_record(&beside.chat, key, message_id, what, message);
-        let sent_at = record.sent_at.max(after);
-        let record = Record {
-            chat_id: beside.chat_id.clone(),
-            user_id: agent_id.to_owned(),
-            person: beside.person.clone(),
-            sent_at,
-            expires_at: self.retention.expires_at(sent_at),
-            ..record
-        };
+        let (key, details) = (source.to.summary(), Details::Summary(source));
+        let Record { chat, channel, chat_id, .. } = beside;
+        let author = Author { chat, channel: *channel, chat_id, agent_id };
+        let mut record = self.agents_record(author, key, message_id, details, message);
+        record.person.clone_from(&beside.person);
+        record.sent_at = record.sent_at.max(after);
+        record.expires_at = self.retention.expires_at(record.sent_at);
         let written = self.put(&record).await?;
         Ok(self.stored(record, written).await?.0)
     }
 
-    /// Builds an agent record that is appended now; the caller fills in `chat_id` and `user_id`.
+    /// Builds an agent record that is appended now.
     fn agents_record(
         &self,
-        chat: &ChatKey,
+        Author { chat, channel, chat_id, agent_id }: Author<'_>,
         key: SortKey,
         message_id: MessageId,
-        (details, channel): (Details, Channel),
+        details: Details,
         message: UiMessage,
     ) -> Record {
         let now = self.clock.now();
@@ -242,8 +238,8 @@ impl History {
             ts: key.ts(),
             key,
             channel,
-            chat_id: String::new(),
-            user_id: String::new(),
+            chat_id: chat_id.to_owned(),
+            user_id: agent_id.to_owned(),
             message_id,
             sent_at: now,
             details,
