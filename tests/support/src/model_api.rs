@@ -203,8 +203,8 @@ impl ModelApi {
         self.shared.hangs.send_replace(Hangs::default());
     }
 
-    /// Returns the bodies of all well-formed requests, in order of arrival, including those answered with
-    /// [`ModelApi::fail`] and those that were too long.
+    /// Returns the bodies of all well-formed requests but those [for notes](Self::requests_for_notes), in order of arrival,
+    /// including those answered with [`ModelApi::fail`] and those that were too long.
     pub fn requests(&self) -> Vec<Value> {
         let state = self.shared.state();
         state.calls.iter().filter(|call| !is_for_notes(&call.body)).map(|call| call.body.clone()).collect()
@@ -239,7 +239,7 @@ impl ModelApi {
         self.shared.state().calls.iter().map(|call| call.cached.read).collect()
     }
 
-    /// Returns the number of [`ModelApi::requests`].
+    /// Returns the number of [`ModelApi::requests`], so without those [for notes](Self::requests_for_notes).
     pub fn count(&self) -> usize {
         self.requests().len()
     }
