@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { after, before, test } from 'node:test';
 import { AxeBuilder } from '@axe-core/playwright';
-import { held, launch, open, private_, until, withModel } from './stage.mjs';
+import { box, held, launch, open, private_, until, withModel } from './stage.mjs';
 
 let browser, app, model;
 
@@ -25,7 +25,6 @@ async function at(url, use, options) {
     await close();
   }
 }
-const box = page => page.getByRole('textbox', { name: /^(Message|Say something)/ });
 const bubbles = page => page.locator('.bubble');
 const answered = (page, text) => page.locator('.bubble.assistant').filter({ hasText: text }).last().waitFor();
 const idle = page => page.getByRole('button', { name: 'Stop' }).waitFor({ state: 'detached' });

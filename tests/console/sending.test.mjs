@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { AxeBuilder } from '@axe-core/playwright';
-import { held, launch, open, until, withModel } from './stage.mjs';
+import { box, held, launch, open, until, withModel } from './stage.mjs';
 
 let browser, app, model;
 
@@ -24,7 +24,6 @@ async function at(url, use, options) {
     await close();
   }
 }
-const box = page => page.getByRole('textbox', { name: /^(Message|Say something)/ });
 const type = async (page, text) => {
   await box(page).fill(text);
   await box(page).press('Enter');

@@ -152,6 +152,9 @@ export async function open(browser, url, { size = [1440, 900], ...options } = {}
   return { page, complaints, close };
 }
 
+/** The box in which a person writes to the bot. */
+export const box = page => page.getByRole('textbox', { name: /^(Message|Say something)/ });
+
 export async function until(what, look) {
   for (let looks = 0; looks < 300; looks++) {
     const found = await look();

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { AxeBuilder } from '@axe-core/playwright';
 import { promisify } from 'node:util';
-import { held, launch, open, private_, until, withModel } from './stage.mjs';
+import { box, held, launch, open, private_, until, withModel } from './stage.mjs';
 
 let browser, app, model, refunds;
 
@@ -31,7 +31,6 @@ async function at(url, use, options) {
   }
 }
 
-const box = page => page.getByRole('textbox', { name: /^(Message|Say something)/ });
 const say = async (page, text) => {
   await page.getByRole('button', { name: 'Send' }).waitFor();
   await box(page).fill(text);
