@@ -20,8 +20,6 @@ pub struct About {
     /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
     /// nothing.
     pub unverified: &'static str,
-    /// Reason that is stored if the bot cannot write to a chat any more.
-    pub left: &'static str,
     /// Secret that replaces [`About::proofs`] if nothing is set. Everybody knows it.
     pub development_secret: &'static str,
     /// All settings of the channel.

@@ -96,7 +96,7 @@ fn summary(incoming: &Incoming) -> String {
             let (at, key) = (at.unwrap_or_default(), key.unwrap_or_default());
             format!("withdrawal {message_id} at {at} in {chats:?} under {key}: {words}")
         }
-        Incoming::Membership { chat, can_write, at } => format!("membership {chat} {can_write} {at}"),
+        Incoming::Membership { chat, left, at } => format!("membership {chat} {} {at}", left.is_none()),
         Incoming::Press(press) => format!("press {} by {}", press.button.data(), press.by.user_id),
         Incoming::Ignored { kind, reason } => format!("ignored {kind}: {reason}"),
     };

@@ -217,8 +217,8 @@ pub enum Incoming {
     Membership {
         /// The chat, without its threads.
         chat: ChatKey,
-        /// True if the bot may write there from now on.
-        can_write: bool,
+        /// Reason to store if the bot cannot write there any more; `None` if it may from now on.
+        left: Option<&'static str>,
         /// Time of the change.
         at: Timestamp,
     },

@@ -63,7 +63,6 @@ static ABOUT: About = About {
     path: "/pager",
     proofs: &[SECRET],
     unverified: "X-Pager-Signature is missing or wrong",
-    left: "the person blocked the bot",
     development_secret: "dev-pager-secret",
     settings: &SETTINGS,
     api_base: API_BASE,

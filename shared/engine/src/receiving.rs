@@ -122,7 +122,7 @@ impl<W: Webhook> Receiver<W> {
                 Incoming::Withdrawal { message_id, places, at, words } => {
                     self.withdraw(&message_id, places, at, words).await?;
                 }
-                Incoming::Membership { chat, can_write, at } => self.membership(&chat, can_write, at).await?,
+                Incoming::Membership { chat, left, at } => self.membership(&chat, left, at).await?,
                 Incoming::Press(press) => response = self.press(&press).await?.unwrap_or(response),
                 Incoming::Ignored { kind, reason } => tracing::info!(kind, reason, "event ignored"),
             }
@@ -186,18 +186,21 @@ impl<W: Webhook> Receiver<W> {
         Ok(response)
     }
 
-    async fn membership(&self, chat: &ChatKey, can_write: bool, at: Timestamp) -> Result<(), ReceiveError> {
+    async fn membership(
+        &self,
+        chat: &ChatKey,
+        left: Option<&str>,
+        at: Timestamp,
+    ) -> Result<(), ReceiveError> {
         about(chat);
         // A chat that takes messages again is only unmarked, which creates nothing.
-        if can_write || self.ingress.access().may_hold(chat) {
+        if left.is_none() || self.ingress.access().may_hold(chat) {
             let chat = self.ingress.placed_at(chat, W::ABOUT.channel, at).await?;
-            let left = (!can_write).then(|| Blocked {
-                failure: DeliveryFailure { reason: W::ABOUT.left.into(), at },
-                channel: Some(W::ABOUT.channel),
-                chat_id: None,
-            });
-            self.ingress.history().set_blocked(&chat, left.as_ref()).await?;
-            tracing::info!(can_write, "membership");
+            let failure = left.map(|reason| DeliveryFailure { reason: reason.into(), at });
+            let channel = Some(W::ABOUT.channel);
+            let blocked = failure.map(|failure| Blocked { failure, channel, chat_id: None });
+            self.ingress.history().set_blocked(&chat, blocked.as_ref()).await?;
+            tracing::info!(can_write = left.is_none(), "membership");
         }
         Ok(())
     }

@@ -15,7 +15,6 @@ pub static ABOUT: About = About {
     path: "/discord",
     proofs: &[PUBLIC_KEY],
     unverified: "invalid request signature",
-    left: "the person removed the app",
     // Text from which the development key pair is made.
     development_secret: "dev-discord-key",
     settings: &SETTINGS,

@@ -58,14 +58,14 @@ fn webhook_event(kind: &str, event: JsonView<'_>, settings: &Settings) -> Result
     let data = event.object("data");
     let user = data.and_then(|data| data.object("user")).and_then(|user| user.id("id"));
     let is_of_guild = data.is_some_and(|data| data.has("guild") || data.int("integration_type") == Some(0));
-    let can_write = match kind {
-        AUTHORIZED if data.and_then(|data| data.int("integration_type")) == Some(OF_USER) => true,
-        DEAUTHORIZED if !is_of_guild => false,
+    let left = match kind {
+        AUTHORIZED if data.and_then(|data| data.int("integration_type")) == Some(OF_USER) => None,
+        DEAUTHORIZED if !is_of_guild => Some("the person removed the app"),
         AUTHORIZED | DEAUTHORIZED => return Err("the app was added to a server or removed from one".into()),
         _ => return Err("not an event of a person".into()),
     };
     let user_id = user.ok_or("the event has no user")?;
     let at = event.text("timestamp").and_then(time).unwrap_or(Timestamp::MIN);
     let chat = ChatKey::direct(&settings.agent_id, user_id)?;
-    Ok(Incoming::Membership { chat, can_write, at })
+    Ok(Incoming::Membership { chat, left, at })
 }

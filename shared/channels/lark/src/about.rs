@@ -15,7 +15,6 @@ pub static ABOUT: About = About {
     path: "/lark",
     proofs: &[VERIFICATION_TOKEN, ENCRYPT_KEY],
     unverified: "the call is not signed, encrypted or marked as Lark's calls are",
-    left: "the bot was removed, or the group is gone",
     development_secret: "dev-lark-token",
     settings: &SETTINGS,
     api_base: API_BASE,

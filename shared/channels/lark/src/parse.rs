@@ -168,7 +168,7 @@ impl Parser<'_> {
         let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
         let person = event.object("operator_id").or_else(|| event.object("user")).map(user_ids);
         let person = person.and_then(|ids| ids.first().copied());
-        Ok(Incoming::Membership { chat: self.window(chat_id, person)?, can_write: true, at })
+        Ok(Incoming::Membership { chat: self.window(chat_id, person)?, left: None, at })
     }
 
     fn chat(&self, message: &Message<'_>) -> Result<ChatKey, ParseError> {
@@ -201,5 +201,6 @@ fn recall(event: JsonView<'_>, at: Timestamp) -> Result<Incoming, ParseError> {
 fn membership(event: JsonView<'_>, can_write: bool, at: Timestamp) -> Result<Incoming, ParseError> {
     let chat_id = event.id("chat_id").or_else(|| event.id("open_chat_id")).ok_or(NO_CHAT)?;
     let chat = ChatKey::new(Place::LarkChat { chat_id: chat_id.into() }).map_err(|_| NO_CHAT)?;
-    Ok(Incoming::Membership { chat, can_write, at })
+    let left = (!can_write).then_some("the bot was removed, or the group is gone");
+    Ok(Incoming::Membership { chat, left, at })
 }

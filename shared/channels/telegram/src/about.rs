@@ -15,7 +15,6 @@ pub static ABOUT: About = About {
     path: "/telegram",
     proofs: &[SECRET],
     unverified: "X-Telegram-Bot-Api-Secret-Token is missing or wrong",
-    left: "the bot was blocked or removed",
     development_secret: "dev-telegram-secret",
     settings: &SETTINGS,
     api_base: API_BASE,

@@ -127,7 +127,8 @@ impl Parser<'_> {
             _ => return Err(ParseError("the member's status is unknown")),
         };
         let chat = self.chat_key(chat_id, chat_type(chat, Flavour::Own), Flavour::Own, None)?;
-        Ok(Incoming::Membership { chat, can_write, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
+        let left = (!can_write).then_some("the bot was blocked or removed");
+        Ok(Incoming::Membership { chat, left, at: seconds(change, "date").unwrap_or(Timestamp::MIN) })
     }
 
     /// Parses the press of an approval button, whose details are the callback query. If the message with the button is no
