@@ -78,7 +78,7 @@ fn print_calls(config: &LocalConfig, today: i64, base: &str, out: &mut impl Writ
             continue;
         };
         let headers = headers.iter().map(|(name, value)| format!(" -H \"{name}: {value}\""));
-        curl(&format!("-X POST {base}{}", about.path), &headers.collect::<String>(), &body)?;
+        curl(&format!("-X POST {base}{}", about.path()), &headers.collect::<String>(), &body)?;
     }
     // A user's own key is not shown.
     let api_key = match (&config.api_keys, config.api_keys().first()) {
@@ -92,7 +92,7 @@ fn print_calls(config: &LocalConfig, today: i64, base: &str, out: &mut impl Writ
     let body = json!({"id": "hello", "messages": [message]});
     curl(&format!("-N -X POST {base}/api/chat"), &bearer, &body)?;
     for about in signed {
-        writeln!(out, "{} signs its own calls to {base}{}.\n", about.platform(), about.path)?;
+        writeln!(out, "{} signs its own calls to {base}{}.\n", about.platform(), about.path())?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::config::LocalConfig;
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     /// Paths of webhooks that have secrets of their own: those of channels that are set up.
-    pub(crate) webhooks: Vec<&'static str>,
+    pub(crate) webhooks: Vec<String>,
     /// True if the API has keys of its own.
     pub(crate) api: bool,
     /// `HTTP_CORS_ORIGINS`: origins whose pages may call the API.
@@ -44,7 +44,7 @@ impl Guard {
     pub(crate) fn of(config: &LocalConfig) -> Self {
         let set_up = config.channels.iter().filter(|channel| channel.is_set_up());
         Self {
-            webhooks: set_up.map(|channel| channel.about().path).collect(),
+            webhooks: set_up.map(|channel| channel.about().path()).collect(),
             api: config.api_keys.is_some(),
             origins: config.cors_origins.clone(),
         }
@@ -92,7 +92,7 @@ impl Guard {
         match path {
             "/health" | "/openapi.json" => true,
             _ if path.starts_with("/v1/") || path.starts_with("/api/chat") => self.api,
-            _ => self.webhooks.contains(&path),
+            _ => self.webhooks.iter().any(|webhook| webhook == path),
         }
     }
 }

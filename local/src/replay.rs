@@ -110,7 +110,7 @@ async fn post(client: &reqwest::Client, config: &LocalConfig, file: &Path) -> an
         Ok(call) => call,
         Err(why) => return Ok(Outcome::Skipped(why)),
     };
-    let mut request = client.post(format!("{base}{}", channel.about().path)).body(body);
+    let mut request = client.post(format!("{base}{}", channel.about().path())).body(body);
     for (name, value) in headers {
         request = request.header(name, value);
     }

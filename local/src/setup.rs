@@ -73,13 +73,13 @@ pub(crate) async fn setup(env: Env<'_>, arguments: &Arguments, out: &mut impl Wr
     else {
         bail!("there is no channel {channel}")
     };
-    let About { path, setup, .. } = entry.about;
+    let setup = &entry.about.setup;
     let argument = |name: &str| options.get_one::<String>(name).map(String::as_str);
     let mut vault = match argument("secret") {
         Some(name) => Some(Vault::open(name, setup.needed).await?),
         None => None,
     };
-    let url = address(argument("url").unwrap_or_default(), path)?;
+    let url = address(argument("url").unwrap_or_default(), &entry.about.path())?;
     let mut values = Vec::new();
     if let Some(vault) = &vault {
         for name in setup.held {

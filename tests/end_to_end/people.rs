@@ -73,7 +73,7 @@ async fn the_private_chat_of_each_platform_is_as_the_scope_says() {
         for entry in channels::local() {
             let unset = (entry.from_env)(Env::new(&|_| None)).unwrap();
             let Example { headers, body } = unset.example(None, NOW).unwrap();
-            let request = app.request(Method::POST, entry.about.path).body(body.to_string());
+            let request = app.request(Method::POST, &entry.about.path()).body(body.to_string());
             let headers = headers.into_iter();
             let request = headers.fold(request, |request, (name, value)| request.header(name, value));
             let answer = Answer::of(request).await;

@@ -128,9 +128,9 @@ fn each_channel_is_named_in_the_same_places() {
     for channel in &channels {
         let about = channel.about;
         assert_eq!(names(about.platform()), names(channels[0].about.platform()));
-        assert_eq!(properties(about.platform())["Events"]["Webhook"]["Properties"]["Path"], about.path);
+        assert_eq!(properties(about.platform())["Events"]["Webhook"]["Properties"]["Path"], about.path());
         let address = &TEMPLATE["Outputs"][format!("{}Webhook", about.platform())]["Value"]["Fn::Sub"];
-        assert!(address.as_str().unwrap().ends_with(about.path), "{address}");
+        assert!(address.as_str().unwrap().ends_with(&about.path()), "{address}");
     }
 }
 

@@ -13,8 +13,6 @@ use crate::setup::SetupCommand;
 pub struct About {
     /// The channel.
     pub channel: Channel,
-    /// Path of the webhook, such as `/telegram`.
-    pub path: &'static str,
     /// Settings by which the webhook tells the platform's calls from forged ones.
     pub proofs: &'static [&'static str],
     /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
@@ -42,6 +40,11 @@ impl About {
     /// Returns the platform's name, such as `Telegram`.
     pub fn platform(&self) -> &'static str {
         self.channel.title()
+    }
+
+    /// Returns the path of the webhook, such as `/telegram`.
+    pub fn path(&self) -> String {
+        format!("/{}", self.channel)
     }
 
     /// Returns the error for a channel that must be set up, and is not.

@@ -60,7 +60,6 @@ use serde_json::{Value, json};
 /// Facts about the channel. In place of Lark's variant it would have its own.
 static ABOUT: About = About {
     channel: Channel::Lark,
-    path: "/pager",
     proofs: &[SECRET],
     unverified: "X-Pager-Signature is missing or wrong",
     development_secret: "dev-pager-secret",

@@ -20,7 +20,7 @@ use crate::telemetry;
 /// queued, the answer is 503, which makes the platform deliver the event again.
 pub fn router<W: Webhook>(receiver: Receiver<W>) -> Router {
     Router::new()
-        .route(W::ABOUT.path, post(webhook::<W>).fallback(async || Problem::method_not_allowed()))
+        .route(&W::ABOUT.path(), post(webhook::<W>).fallback(async || Problem::method_not_allowed()))
         .layer(from_fn(telemetry::of_request))
         .with_state((Arc::new(receiver), BodyReader::default()))
 }
@@ -37,7 +37,7 @@ async fn webhook<W: Webhook>(
         Ok(body) => body,
         Err(BodyError::TooLarge) if limit < MAX_BODY_BYTES => {
             tracing::warn!(
-                path = W::ABOUT.path,
+                path = W::ABOUT.path(),
                 "refused a body that is larger than the platform sends unsigned"
             );
             return Err(refused(Unverified));
@@ -55,7 +55,7 @@ async fn webhook<W: Webhook>(
         Ok(answer) => Ok(response(answer)),
         Err(ReceiveError::Read(ReadError::NotAnEvent)) => Err(not_an_event()),
         Err(error) => {
-            tracing::error!(%error, path = W::ABOUT.path, "failed to store an event; the platform will deliver it again");
+            tracing::error!(%error, path = W::ABOUT.path(), "failed to store an event; the platform will deliver it again");
             Err(Problem::unavailable())
         }
     }

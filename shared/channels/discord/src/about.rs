@@ -12,7 +12,6 @@ use crate::setup;
 /// Facts about Discord's channel.
 pub static ABOUT: About = About {
     channel: Channel::Discord,
-    path: "/discord",
     proofs: &[PUBLIC_KEY],
     unverified: "invalid request signature",
     // Text from which the development key pair is made.

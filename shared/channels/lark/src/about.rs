@@ -12,7 +12,6 @@ use crate::setup;
 /// Facts about Lark's channel.
 pub static ABOUT: About = About {
     channel: Channel::Lark,
-    path: "/lark",
     proofs: &[VERIFICATION_TOKEN, ENCRYPT_KEY],
     unverified: "the call is not signed, encrypted or marked as Lark's calls are",
     development_secret: "dev-lark-token",

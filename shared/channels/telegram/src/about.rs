@@ -12,7 +12,6 @@ use crate::setup;
 /// Facts about Telegram's channel.
 pub static ABOUT: About = About {
     channel: Channel::Telegram,
-    path: "/telegram",
     proofs: &[SECRET],
     unverified: "X-Telegram-Bot-Api-Secret-Token is missing or wrong",
     development_secret: "dev-telegram-secret",
