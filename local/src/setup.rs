@@ -82,11 +82,11 @@ pub(crate) async fn setup(env: Env<'_>, arguments: &Arguments, out: &mut impl Wr
     let url = address(argument("url").unwrap_or_default(), &entry.about.path())?;
     let mut values = Vec::new();
     if let Some(vault) = &vault {
-        for name in setup.held {
-            values.push((*name, vault.setting(env, name)?));
+        for name in entry.about.secrets() {
+            values.push((name, vault.setting(env, name)?));
         }
     }
-    let settings = |name: &str| match values.iter().find(|(held, _)| *held == name) {
+    let settings = |name: &str| match values.iter().find(|(secret, _)| *secret == name) {
         Some((_, value)) => value.clone(),
         None => env.optional(name),
     };

@@ -15,16 +15,16 @@ use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 
 /// The settings in each secret, by the parameter that names it.
-static SECRETS: LazyLock<Vec<(String, &[&str])>> = LazyLock::new(|| {
+static SECRETS: LazyLock<Vec<(String, Vec<&str>)>> = LazyLock::new(|| {
     let others: [(&str, &[&str]); 3] = [
         ("HttpSecret", &["HTTP_API_KEYS"]),
         ("ModelSecret", &["MODEL_API_KEY", "MODEL_FALLBACK_API_KEY"]),
         // What `TOOLS` names, whatever that is.
         (TOOLS_SECRET, &[]),
     ];
-    let others = others.map(|(parameter, held)| (parameter.to_owned(), held));
+    let others = others.map(|(parameter, held)| (parameter.to_owned(), held.to_vec()));
     let channels = channels::local().into_iter().map(|entry| entry.about);
-    let channels = channels.map(|about| (format!("{}Secret", about.platform()), about.setup.held));
+    let channels = channels.map(|about| (format!("{}Secret", about.platform()), about.secrets().collect()));
     others.into_iter().chain(channels).collect()
 });
 const TOOLS_SECRET: &str = "ToolsSecret";
@@ -127,7 +127,7 @@ fn each_function_is_given_what_it_reads() {
             .map(|(parameter, _)| parameter.as_str())
             .collect();
         assert_eq!(secrets(function), needed, "{function}");
-        for name in SECRETS.iter().flat_map(|(_, held)| *held) {
+        for name in SECRETS.iter().flat_map(|(_, held)| held) {
             read.remove(*name);
         }
         read.extend(OF_ALL.map(str::to_owned));
@@ -140,7 +140,7 @@ fn each_function_is_given_what_it_reads() {
         assert!(unread.is_empty(), "{function} does not read {unread:?}");
     }
     let mut unread = shared_variables();
-    unread.extend(SECRETS.iter().flat_map(|(_, held)| *held).map(|name| (*name).to_owned()));
+    unread.extend(SECRETS.iter().flat_map(|(_, held)| held).map(|name| (*name).to_owned()));
     unread.retain(|name| !all.contains(name) && !OF_ALL.contains(&name.as_str()));
     assert!(unread.is_empty(), "no function reads {unread:?}");
 }
@@ -223,7 +223,7 @@ fn the_page_of_settings_has_each_setting_of_the_code_and_no_other() {
 fn no_secret_is_in_the_template_or_in_an_environment() {
     let text = TEMPLATE.to_string();
     assert!(!text.contains("{{resolve:"), "it would be resolved into the environment");
-    for name in SECRETS.iter().flat_map(|(_, held)| *held) {
+    for name in SECRETS.iter().flat_map(|(_, held)| held) {
         // Neither a variable nor a parameter.
         assert!(!text.contains(&format!("\"{name}\":")), "{name}");
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use annals_core::record::Channel;
-use annals_core::settings::{ConfigError, Setting};
+use annals_core::settings::{ConfigError, Setting, Unset};
 
 use crate::rate_limit::RateLimit;
 use crate::setup::SetupCommand;
@@ -20,7 +20,7 @@ pub struct About {
     pub unverified: &'static str,
     /// Secret that replaces [`About::proofs`] if nothing is set. Everybody knows it.
     pub development_secret: &'static str,
-    /// All settings of the channel.
+    /// All settings of the channel. The first is one that must be set.
     pub settings: &'static [Setting],
     /// Setting with the address of the platform's API. On a host of the operator's own it has no default: it is
     /// [described](Setting::described) as required, and read by [`all_or_none`](crate::settings::all_or_none) with the
@@ -42,6 +42,12 @@ impl About {
         self.channel.title()
     }
 
+    /// Returns the settings that a secret of Secrets Manager has: those without a default, except [`About::api_base`].
+    pub fn secrets(&self) -> impl Iterator<Item = &'static str> {
+        let names = self.settings.iter().filter(|one| matches!(one.unset, Unset::Described(_)));
+        names.map(|one| one.name).filter(|name| *name != self.api_base.name)
+    }
+
     /// Returns the path of the webhook, such as `/telegram`.
     pub fn path(&self) -> String {
         format!("/{}", self.channel)
@@ -49,6 +55,6 @@ impl About {
 
     /// Returns the error for a channel that must be set up, and is not.
     pub fn not_set_up(&self) -> ConfigError {
-        ConfigError::new(self.setup.needed[0], "is not set")
+        ConfigError::new(self.settings[0].name, "is not set")
     }
 }

@@ -30,10 +30,8 @@ pub struct SetupCommand {
     pub url: &'static str,
     /// Meaning of `--secret`.
     pub secret: &'static str,
-    /// Settings that a secret of Secrets Manager must have before the command is run. At least one.
+    /// Settings that a secret of Secrets Manager must have before the command is run.
     pub needed: &'static [&'static str],
-    /// Settings that are read from the environment or from that secret.
-    pub held: &'static [&'static str],
     /// The other options.
     pub options: &'static [SetupOption],
 }

@@ -73,7 +73,6 @@ static ABOUT: About = About {
         url: "Address for messages: https://…/pager",
         secret: "Read the settings from this secret in Secrets Manager",
         needed: &[SECRET],
-        held: &[SECRET],
         options: &[],
     },
 };

@@ -139,8 +139,8 @@ struct Configured<D: ChannelDefinition> {
 impl<D: ChannelDefinition> Configured<D> {
     fn from_env(env: Env<'_>) -> Result<Self, ConfigError> {
         let config = D::config(env)?;
-        let held = D::Webhook::ABOUT.setup.held.iter().filter(|_| config.is_some());
-        let secrets = held.filter_map(|name| Some((*name, env.optional(name)?.into()))).collect();
+        let names = D::Webhook::ABOUT.secrets().filter(|_| config.is_some());
+        let secrets = names.filter_map(|name| Some((name, env.optional(name)?.into()))).collect();
         Ok(Self { config, api_base: env.value(&D::Webhook::ABOUT.api_base), secrets })
     }
 

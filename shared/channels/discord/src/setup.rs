@@ -22,7 +22,6 @@ pub(super) const COMMAND: SetupCommand = SetupCommand {
     url: "Address for interactions and webhook events: https://…/discord",
     secret: "Read the application's settings from this secret in Secrets Manager",
     needed: &[APPLICATION_ID, PUBLIC_KEY, BOT_TOKEN],
-    held: &[APPLICATION_ID, PUBLIC_KEY, BOT_TOKEN],
     options: &[],
 };
 

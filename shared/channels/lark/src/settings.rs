@@ -23,6 +23,7 @@ pub const SETTINGS: [Setting; 6] = [
 pub(crate) const APP_ID: &str = "LARK_APP_ID";
 pub(crate) const APP_SECRET: &str = "LARK_APP_SECRET";
 pub(crate) const VERIFICATION_TOKEN: &str = "LARK_VERIFICATION_TOKEN";
+pub(crate) const NEEDED: [&str; 3] = [APP_ID, APP_SECRET, VERIFICATION_TOKEN];
 pub(crate) const ENCRYPT_KEY: &str = "LARK_ENCRYPT_KEY";
 pub(crate) const API_BASE: Setting = Setting::new(
     "LARK_API_BASE",
@@ -58,8 +59,7 @@ impl LarkConfig {
     /// Reads the settings. The encrypt key is optional. Returns `None` if nothing is set.
     pub fn from_env(env: Env<'_>) -> Result<Option<Self>, ConfigError> {
         let group_context = env.number(&GROUP_CONTEXT, "a number of messages; 0 fetches none")?;
-        let needed = [APP_ID, APP_SECRET, VERIFICATION_TOKEN];
-        let Some([app_id, app_secret, verification_token]) = all_or_none(env, needed, &[ENCRYPT_KEY])? else {
+        let Some([app_id, app_secret, verification_token]) = all_or_none(env, NEEDED, &[ENCRYPT_KEY])? else {
             return Ok(None);
         };
         let hears_all = channel_settings(env)?.group_activation == GroupActivation::Always;

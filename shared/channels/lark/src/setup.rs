@@ -12,15 +12,14 @@ use serde_json::{Value, json};
 use crate::EVENTS;
 use crate::buttons::PRESSED;
 use crate::client::{CallError, Client};
-use crate::settings::{APP_ID, APP_SECRET, ENCRYPT_KEY, LarkConfig, VERIFICATION_TOKEN};
+use crate::settings::{LarkConfig, NEEDED};
 use crate::verify::encrypt;
 
 pub(super) const COMMAND: SetupCommand = SetupCommand {
     about: "Check the app of `LARK_APP_ID`, and print the steps in Lark's console",
     url: "Address for events: https://…/lark",
     secret: "Read the app's settings from this secret in Secrets Manager",
-    needed: &[APP_ID, APP_SECRET, VERIFICATION_TOKEN],
-    held: &[APP_ID, APP_SECRET, VERIFICATION_TOKEN, ENCRYPT_KEY],
+    needed: &NEEDED,
     options: &[],
 };
 

@@ -25,7 +25,6 @@ pub(super) const COMMAND: SetupCommand = SetupCommand {
     url: "Address for updates: https://…/telegram",
     secret: "Read the token from this secret in Secrets Manager, and store the webhook secret there if it has none",
     needed: &[TOKEN],
-    held: &[TOKEN, SECRET],
     options: &[
         SetupOption {
             name: "max-connections",
