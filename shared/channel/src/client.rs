@@ -260,6 +260,11 @@ impl CallError {
         matches!(self, Self::Blocked { .. } | Self::Moved { .. } | Self::Refused { .. })
     }
 
+    /// Returns true if the platform refused the request: the same bot, or the same token, would be refused again.
+    pub fn is_refusal(&self) -> bool {
+        self.is_permanent() || matches!(self, Self::Token { .. })
+    }
+
     /// Returns true if the request can be made again soon: unless it `is_repeatable`, only if it was not carried out.
     fn may_pass(&self, is_repeatable: bool) -> bool {
         match self {

@@ -25,7 +25,7 @@ use serde_json::Value;
 use crate::about::ABOUT;
 use crate::bot::Bot;
 use crate::buttons::Pressed;
-use crate::client::{CallError, Client};
+use crate::client::Client;
 use crate::deferral::Interaction;
 use crate::parse::{is_webhook_event, parse};
 use crate::verify::{KEY_BYTES, SIGNATURE_HEADER, TIMESTAMP_HEADER, is_signed};
@@ -79,7 +79,8 @@ impl DiscordWebhook {
                 drop(types);
                 Ok(message::with_type(event, channel.kind))
             }
-            Err(error) if is_refused(&error) => {
+            // A command needs no bot's token, so the event is received all the same.
+            Err(error) if error.is_refusal() => {
                 tracing::warn!(%error, "failed to get the type of a channel; it counts as no thread");
                 Ok(event)
             }
@@ -91,17 +92,12 @@ impl DiscordWebhook {
     async fn direct(&self, channel_id: &str) -> Result<Option<ChatKey>, ReadError> {
         let Some(client) = self.bot_client() else { return Ok(None) };
         let channel = match client.channel(channel_id).await {
-            Err(error) if is_refused(&error) => return Ok(None),
+            Err(error) if error.is_refusal() => return Ok(None),
             channel => channel.map_err(|error| ReadError::Platform(error.to_string()))?,
         };
         let user_id = channel.recipient();
         Ok(user_id.and_then(|user_id| ChatKey::direct(&self.settings.agent_id, user_id).ok()))
     }
-}
-
-/// Returns true if Discord refuses to tell the bot. The event is received all the same: a command needs no bot's token.
-fn is_refused(error: &CallError) -> bool {
-    error.is_permanent() || matches!(error, CallError::Token { .. })
 }
 
 impl Webhook for DiscordWebhook {

@@ -2,9 +2,8 @@
 
 use annals_channel::finding::{Finding, Words};
 use annals_channel::words;
-use annals_io::errors::chain;
 
-use crate::client::{BotInfo, CallError, Client};
+use crate::client::{BotInfo, Client};
 use crate::settings::{API_BASE, LarkConfig};
 
 pub(super) async fn check(config: &LarkConfig, client: &Client) -> Vec<Finding> {
@@ -16,19 +15,14 @@ pub(super) async fn check(config: &LarkConfig, client: &Client) -> Vec<Finding> 
                 words!("{name} ({app_id}), bot {open_id}", "{name}（{app_id}），机器人 {open_id}"),
             )
         }
-        Err(error) => {
-            let words = match &error {
-                CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
-                    let said = chain(&error);
-                    words!(
-                        "{said}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
-                        "{said}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
-                    )
-                }
-                error => Words::of_failure(error, &API_BASE),
-            };
+        Err(error) if error.is_refusal() => {
+            let words = words!(
+                "{error}; check LARK_APP_ID and LARK_APP_SECRET, and that the app has the Bot ability",
+                "{error}；请检查 LARK_APP_ID 和 LARK_APP_SECRET，并确认应用已启用机器人能力"
+            );
             Finding::fault("lark app", words)
         }
+        Err(error) => Finding::fault("lark app", Words::of_failure(&error, &API_BASE)),
     };
     let events = if config.encrypt_key.is_some() {
         words!(

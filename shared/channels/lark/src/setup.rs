@@ -49,13 +49,12 @@ pub(super) async fn run(setup: Setup<'_>) -> Result<(), Failure> {
 
 /// Returns the error of a bot that could not be read.
 fn unknown(error: &CallError, base: &str) -> String {
-    let reason = match error {
-        CallError::Blocked { .. } | CallError::Refused { .. } | CallError::Token { .. } => {
-            "Lark refused the app, or it has no bot".to_owned()
-        }
-        _ => format!(
+    let reason = if error.is_refusal() {
+        "Lark refused the app, or it has no bot".to_owned()
+    } else {
+        format!(
             "{base} cannot be asked about the app; check LARK_API_BASE and the network, and run this again"
-        ),
+        )
     };
     format!("{reason}: {}", chain(error))
 }
