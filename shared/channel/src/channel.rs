@@ -40,8 +40,8 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     /// Creates its webhook. `client` is `None` if the channel is not set up.
     fn webhook(config: &Self::Config, client: Option<Self::Client>, settings: Settings) -> Self::Webhook;
 
-    /// Returns an event with the text `hello` and the time `today`, in epoch seconds. It is JSON, like the recorded bodies,
-    /// `infra/events` and [`Example`]: a webhook of forms accepts JSON, too.
+    /// Returns an event with the text `hello` and the time `today`, in epoch seconds. It names no account of the bot's that the
+    /// webhook compares, so that it counts under any settings. It is JSON, like recorded bodies: a webhook of forms accepts it, too.
     fn hello(today: i64) -> Value;
 
     /// Returns true if the recorded body `json` is one that this platform posts, by the fields that no other platform's

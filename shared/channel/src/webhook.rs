@@ -157,9 +157,9 @@ pub struct Unverified;
 pub struct Events {
     /// The events, in order. After one that cannot be stored, the rest comes with the redelivery of the call.
     pub incoming: Vec<Incoming>,
-    /// False if the times of the drafts are those of the event and not of the message: then the time that was stored first
-    /// is kept. It is no time of arrival: if the event has none, it is that of a signed header, which [`Webhook::verify`] adds to
-    /// the event.
+    /// False if the times of the drafts are those of the event and not of the message: then the first time is kept. All calls
+    /// about a message have the same value, since none with `true` keeps its time. It is no time of arrival: if the event has
+    /// none, it is that of a signed header, which [`Webhook::verify`] adds to the event.
     pub has_own_time: bool,
     /// The response once all of them are stored.
     pub response: Response,
