@@ -541,7 +541,7 @@ async fn a_stop_keeps_what_a_reply_said_after_an_approved_call() {
 async fn a_stop_ends_the_delivery_of_what_a_reply_said_after_an_approved_call() {
     let (_shop, app) = shop_with(&marked(), Builder::refusals_are_fine).await;
     let asked = asked_for(&app, &[refund("A1")]).await;
-    app.telegram_api().rate_limit(1, 7);
+    app.telegram_api().rate_limit(1, 7.0);
     press(&app, &asked, (0, 0), 42, "c1").await;
     let is_throttled = async || app.telegram_api().statuses("sendMessage").contains(&429);
     wait_until("the delivery is throttled", is_throttled).await;

@@ -78,7 +78,7 @@ pub(crate) fn settings_of(discord: &DiscordApi) -> Vec<(&'static str, String)> {
         ("DISCORD_APPLICATION_ID", APPLICATION_ID.to_owned()),
         ("DISCORD_PUBLIC_KEY", public_key()),
         ("DISCORD_BOT_TOKEN", BOT_TOKEN.to_owned()),
-        ("DISCORD_API_BASE", discord.base_url()),
+        ("DISCORD_API_BASE", discord.base_url().to_owned()),
     ]
 }
 

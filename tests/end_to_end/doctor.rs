@@ -60,7 +60,7 @@ impl Stack {
             ("ANNALS_SECRETS", "annals".to_owned()),
             ("TELEGRAM_API_BASE", self.telegram.base_url().to_owned()),
             ("LARK_API_BASE", self.lark.base_url().to_owned()),
-            ("DISCORD_API_BASE", self.discord.base_url()),
+            ("DISCORD_API_BASE", self.discord.base_url().to_owned()),
             ("MODEL", "openai:test".into()),
             ("MODEL_BASE_URL", self.model.base_url()),
         ]);

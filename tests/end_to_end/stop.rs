@@ -335,7 +335,7 @@ async fn a_reply_that_is_stored_stays_and_is_sent_no_further() {
 #[tokio::test]
 async fn a_delivery_is_stopped() {
     let app = TestApp::builder().telegram().model().refusals_are_fine().start().await;
-    app.telegram_api().rate_limit(1, 7);
+    app.telegram_api().rate_limit(1, 7.0);
     app.receive(private(42, 1, "one")).await;
     wait_until("the delivery is throttled", async || !app.telegram_api().statuses("sendMessage").is_empty())
         .await;

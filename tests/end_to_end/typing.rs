@@ -158,7 +158,7 @@ async fn typing_goes_on_while_the_model_stalls_and_while_telegram_has_the_reply_
     assert_eq!(drafts(&app), []);
     over(&app).await;
 
-    app.telegram_api().rate_limit(1, 30);
+    app.telegram_api().rate_limit(1, 30.0);
     app.receive(private(42, 7, "hello")).await;
     wait_until("the reply waits", async || app.telegram_api().statuses("sendMessage") == [200, 429]).await;
     is_typing(&app).await;

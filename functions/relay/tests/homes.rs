@@ -52,7 +52,7 @@ impl World {
             ("DISCORD_APPLICATION_ID", APPLICATION_ID.into()),
             ("DISCORD_PUBLIC_KEY", public_key()),
             ("DISCORD_BOT_TOKEN", BOT_TOKEN.into()),
-            ("DISCORD_API_BASE", api.base_url()),
+            ("DISCORD_API_BASE", api.base_url().to_owned()),
         ]);
         tokio::spawn(program.serve(std::future::pending()));
         Self { api, gateway, base, variables, _data: data }

@@ -43,7 +43,7 @@ impl Stage {
             (LarkApi::start().await, DiscordApi::start().await, McpServer::start().await);
         let proxies = [
             FaultProxy::start(Service::Lark, lark.base_url(), &dice).await,
-            FaultProxy::start(Service::Discord, &discord.base_url(), &dice).await,
+            FaultProxy::start(Service::Discord, discord.base_url(), &dice).await,
             FaultProxy::start(Service::Mcp, &shop.url(), &dice).await,
         ];
         let off = json!({"enabled": false});

@@ -5,6 +5,7 @@
 //!
 //! - [`telegram_api`], [`lark_api`], [`discord_api`], [`discord_gateway`]: the platforms. They keep what they took and refuse
 //!   what the platforms refuse.
+//! - [`emulator`]: the base of these.
 //! - [`model_api`]: OpenAI, Anthropic and Amazon Bedrock.
 //! - [`mcp_server`]: a server of tools over the Model Context Protocol.
 //! - [`aws_api`]: AWS, as far as `annals doctor` and `annals setup` look at it.
@@ -27,6 +28,7 @@ pub mod audit;
 pub mod aws_api;
 pub mod discord_api;
 pub mod discord_gateway;
+pub mod emulator;
 pub mod exports;
 pub mod fault_proxy;
 pub mod fixtures;

@@ -32,7 +32,7 @@ impl Drop for Server {
 }
 
 /// The answer to a call.
-pub(crate) struct Answer {
+pub struct Answer {
     pub(crate) status: u16,
     /// The media type.
     pub(crate) kind: &'static str,
@@ -56,6 +56,13 @@ impl Answer {
     /// Creates the answer of a proxy: a page, and no JSON.
     pub(crate) fn page(status: u16, page: &str) -> Self {
         Self::new(status, "text/html", page)
+    }
+
+    /// Returns the `code` in the body: 0 without one, -1 if it is a page.
+    pub(crate) fn code(&self) -> i64 {
+        let code = |body: Value| body["code"].as_i64();
+        let code = serde_json::from_slice(&self.body).ok().and_then(code);
+        if self.kind == "text/html" { -1 } else { code.unwrap_or(0) }
     }
 
     /// Returns the response after `delay`, or never if the answer hangs.

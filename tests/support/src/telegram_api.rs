@@ -8,27 +8,20 @@
 //! Descriptions are those of <https://github.com/tdlib/telegram-bot-api>.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, Uri, header};
-use axum::response::Response;
+use axum::http::header;
 use serde_json::{Value, json};
 
-pub use crate::server::picture;
-use crate::server::{Answer, Server, take};
+use crate::emulator::{Answer, Base, Emulator, Platform, Request};
 
 mod files;
-mod rates;
 mod refusal;
 mod setup;
 mod typing;
 
+pub use crate::emulator::picture;
 pub use files::Files;
-use rates::Rates;
 use refusal::{Refusal, refuse, too_many};
 pub use setup::{Setup, Webhook};
 pub use typing::{Shown, Sign, Signs};
@@ -76,28 +69,14 @@ pub struct Answered {
     pub alert: bool,
 }
 
-/// A call, taken or refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// `sendMessage`, …
-    pub method: String,
-    /// The chat, where the call names one.
-    pub chat_id: Option<i64>,
-    /// The status of its answer.
-    pub status: u16,
-}
-
-/// A running emulator; it ends with this value.
-pub struct TelegramApi {
-    store: Arc<Mutex<Store>>,
-    server: Server,
-}
+/// A running emulator; it ends with this value. Faults meet its messages alone.
+pub type TelegramApi = Emulator<Store>;
 
 /// The emulator's state.
 #[derive(Default)]
 pub struct Store {
+    base: Base,
     sent: Vec<Sent>,
-    calls: Vec<Call>,
     blocked: HashSet<i64>,
     unknown: HashSet<i64>,
     /// The supergroup that each of these groups has become: 400 with `migrate_to_chat_id`.
@@ -106,17 +85,12 @@ pub struct Store {
     pub lost_topics: HashSet<(i64, i64)>,
     /// Messages that cannot be quoted, with their chats: sent without it where the call allows that, else 400.
     pub lost_messages: HashSet<(i64, i64)>,
-    rate_limit: (usize, u64),
-    fail: (usize, u16),
-    /// Number of messages that are answered 200 with a page of somebody else's.
-    pub garbage: usize,
     /// Refuses any entity with 400.
     pub refuse_entities: bool,
     /// Refuses any quotation with 400, whatever the call allows.
     pub refuse_replies: bool,
     /// A stricter limit of a message's text than Telegram's 4,096 UTF-16 units.
     pub max_units: Option<usize>,
-    delay: Duration,
     administrators: HashMap<i64, Vec<i64>>,
     answered: Vec<Answered>,
     /// The bot's webhook and menu.
@@ -125,52 +99,14 @@ pub struct Store {
     pub files: Files,
     /// The typing status and drafts.
     pub signs: Signs,
-    rates: Rates,
     /// The date of answers, in place of the system's time.
     pub date: Option<&'static str>,
 }
 
 impl TelegramApi {
-    /// Starts one at a free port of `127.0.0.1`.
-    pub async fn start() -> Self {
-        Self::start_at(0).await
-    }
-
-    /// Starts one at this port of `127.0.0.1`.
-    pub async fn start_at(port: u16) -> Self {
-        let store = Arc::<Mutex<Store>>::default();
-        let router = Router::new().fallback(answer).with_state(Arc::clone(&store));
-        Self { server: Server::start(port, router).await, store }
-    }
-
-    /// `http://127.0.0.1:<port>`, for `TELEGRAM_API_BASE`.
-    pub fn base_url(&self) -> &str {
-        &self.server.url
-    }
-
-    /// Changes what it holds and does.
-    pub fn edit<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
-        change(&mut self.store())
-    }
-
-    /// The messages taken, in order.
-    pub fn sent(&self) -> Vec<Sent> {
-        self.store().sent.clone()
-    }
-
     /// The messages taken for one chat, in order.
     pub fn sent_to(&self, chat_id: i64) -> Vec<Sent> {
         self.sent().into_iter().filter(|sent| sent.chat_id == chat_id).collect()
-    }
-
-    /// All calls, in order.
-    pub fn calls(&self) -> Vec<Call> {
-        self.store().calls.clone()
-    }
-
-    /// The statuses of the calls of one method, in order.
-    pub fn statuses(&self, method: &str) -> Vec<u16> {
-        self.calls().into_iter().filter(|call| call.method == method).map(|call| call.status).collect()
     }
 
     /// The user of this chat blocks the bot: 403.
@@ -188,16 +124,6 @@ impl TelegramApi {
         self.store().unknown.insert(chat_id);
     }
 
-    /// The next `times` messages are answered 429.
-    pub fn rate_limit(&self, times: usize, retry_after_secs: u64) {
-        self.store().rate_limit = (times, retry_after_secs);
-    }
-
-    /// The next `times` messages are answered with `status`, a proxy's page and no JSON.
-    pub fn fail(&self, times: usize, status: u16) {
-        self.store().fail = (times, status);
-    }
-
     /// These users administer this group.
     pub fn set_administrators(&self, chat_id: i64, users: &[i64]) {
         self.store().administrators.insert(chat_id, users.to_vec());
@@ -206,11 +132,6 @@ impl TelegramApi {
     /// The presses that were answered, in order.
     pub fn answered(&self) -> Vec<Answered> {
         self.store().answered.clone()
-    }
-
-    /// Delays each answer; the request itself is carried out before.
-    pub fn delay(&self, delay: Duration) {
-        self.store().delay = delay;
     }
 
     /// The webhook, if there is one.
@@ -241,55 +162,59 @@ impl TelegramApi {
     /// Messages beyond Telegram's limits, by this clock in epoch milliseconds, are answered 429: one a second in a private
     /// chat, 20 a minute in a group, 30 a second in all.
     pub fn police(&self, now: impl Fn() -> i64 + Send + Sync + 'static) {
-        self.store().rates.now = Some(Box::new(now));
-    }
-
-    /// Times of accepted messages, by the clock of [`TelegramApi::police`].
-    pub fn taken_at(&self) -> Vec<i64> {
-        self.store().rates.taken.iter().map(|(at, _)| *at).collect()
+        self.store().base.clock = Some(Box::new(now));
     }
 
     /// Returns the typing status and drafts that were shown, in order.
     pub fn shown(&self) -> Vec<Shown> {
         self.store().signs.shown.clone()
     }
+}
 
-    fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap()
+impl Platform for Store {
+    type Sent = Sent;
+    const MESSAGES: &'static [&'static str] = &["sendMessage"];
+
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
+    }
+
+    fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// `sendMessage`, …; `file` for a download.
+    fn name(request: &Request) -> String {
+        let path = request.uri.path();
+        let method = path.trim_start_matches("/bot").split_once('/').map_or("", |(_, method)| method);
+        if path.starts_with("/file/bot") { "file".into() } else { method.into() }
+    }
+
+    fn answer(&mut self, name: &str, request: &Request) -> Answer {
+        let answer = match request.uri.path().strip_prefix("/file/bot") {
+            Some(path) => self.files.download(path.strip_prefix(TOKEN).unwrap_or_default()),
+            None => match self.call(name, request) {
+                Ok(result) => Answer::json(200, &json!({"ok": true, "result": result})),
+                Err(refusal) => refusal.into(),
+            },
+        };
+        Answer { header: self.date.map(|date| (header::DATE, date.to_owned())), ..answer }
+    }
+
+    fn too_many(wait: Duration) -> Answer {
+        too_many(wait.as_secs()).into()
+    }
+
+    fn is_limited(name: &str) -> bool {
+        Self::MESSAGES.contains(&name)
     }
 }
 
-async fn answer(
-    State(store): State<Arc<Mutex<Store>>>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let (answer, delay) = {
-        let mut store = store.lock().unwrap();
-        let answer = store.answer(uri.path(), &headers, &body);
-        let header = store.date.map(|date| (header::DATE, date.to_owned()));
-        (Answer { header, ..answer }, store.delay)
-    };
-    answer.send(delay).await
-}
-
 impl Store {
-    fn answer(&mut self, path: &str, headers: &HeaderMap, body: &[u8]) -> Answer {
-        if let Some(path) = path.strip_prefix("/file/bot") {
-            let answer = self.files.download(path.strip_prefix(TOKEN).unwrap_or_default());
-            return self.called("file", None, answer);
-        }
-        let (token, method) = path.trim_start_matches("/bot").split_once('/').unwrap_or((path, ""));
-        let body: Value = serde_json::from_slice(body).unwrap_or_default();
-        let chat_id = body["chat_id"].as_i64();
-        if method == "sendMessage"
-            && let Some(page) = self.accident()
-        {
-            return self.called(method, chat_id, page);
-        }
-        let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-        let result = match method {
+    fn call(&mut self, method: &str, request: &Request) -> Result<Value, Refusal> {
+        let token = request.uri.path().trim_start_matches("/bot").split('/').next().unwrap_or_default();
+        let (body, is_json) = (request.json(), request.header(header::CONTENT_TYPE) == "application/json");
+        match method {
             _ if token != TOKEN && !token.contains(':') => refuse(404, "Not Found"),
             _ if token != TOKEN => refuse(401, "Unauthorized"),
             "getMe" => Ok(json!({
@@ -301,11 +226,11 @@ impl Store {
             }
             "sendMessage" => self.send_message(&body),
             "sendMessageDraft" => {
-                let at = self.calls.len();
+                let at = self.base.calls.len();
                 self.chat(&body).and_then(|chat_id| self.signs.draft(chat_id, &body, at))
             }
             "sendChatAction" => {
-                let at = self.calls.len();
+                let at = self.base.calls.len();
                 self.chat(&body).and_then(|chat_id| self.signs.chat_action(chat_id, &body, at))
             }
             "getFile" => self.files.get(&body),
@@ -316,31 +241,7 @@ impl Store {
             "getWebhookInfo" => Ok(self.setup.info()),
             "setMyCommands" => self.setup.set_commands(&body),
             _ => refuse(404, "Not Found"),
-        };
-        let answer = match result {
-            Ok(result) => Answer::json(200, &json!({"ok": true, "result": result})),
-            Err(Refusal(status, description, parameters)) => {
-                let mut answer = json!({"ok": false, "error_code": status, "description": description});
-                if parameters != Value::Null {
-                    answer["parameters"] = parameters;
-                }
-                Answer::json(status, &answer)
-            }
-        };
-        self.called(method, chat_id, answer)
-    }
-
-    fn called(&mut self, method: &str, chat_id: Option<i64>, answer: Answer) -> Answer {
-        self.calls.push(Call { method: method.to_owned(), chat_id, status: answer.status });
-        answer
-    }
-
-    /// The answer of a proxy in between.
-    fn accident(&mut self) -> Option<Answer> {
-        if take(&mut self.fail.0) {
-            return Some(Answer::page(self.fail.1, "<html><h1>Bad Gateway</h1></html>"));
         }
-        take(&mut self.garbage).then(|| Answer::page(200, "<html>Welcome to the hotel's network</html>"))
     }
 
     /// The chat that a call names, if the bot may write there.
@@ -370,9 +271,6 @@ impl Store {
     }
 
     fn send_message(&mut self, body: &Value) -> Result<Value, Refusal> {
-        if take(&mut self.rate_limit.0) {
-            return too_many(self.rate_limit.1);
-        }
         let chat_id = self.chat(body)?;
         let reply_to = self.reply_to(chat_id, &body["reply_parameters"])?;
         let text = body["text"].as_str().unwrap_or_default();
@@ -388,7 +286,10 @@ impl Store {
         }
         check_entities(text, &entities)?;
         let keyboard = rows_of(&body["reply_markup"])?;
-        self.rates.take(chat_id)?;
+        let in_chat = if chat_id > 0 { (1, 1000, true) } else { (20, 60_000, true) };
+        if !self.base.admits(&chat_id.to_string(), &[in_chat, (30, 1000, false)]) {
+            return Err(too_many(5));
+        }
         let message_id = 1000 + i64::try_from(self.sent.len()).unwrap();
         self.sent.push(Sent {
             chat_id,
@@ -399,7 +300,7 @@ impl Store {
             business_connection_id: body["business_connection_id"].as_str().map(str::to_owned),
             direct_messages_topic_id: body["direct_messages_topic_id"].as_i64(),
             message_id,
-            at_seq: self.calls.len(),
+            at_seq: self.base.calls.len(),
             keyboard,
         });
         let kind = if chat_id < 0 { "supergroup" } else { "private" };

@@ -1,18 +1,17 @@
 //! The application's settings: its address, which is checked, and its commands.
 
-use axum::http::{Method, Uri};
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::signed;
 use super::store::error;
+use crate::emulator::{Answer, Request};
 use crate::http::client;
-use crate::server::Answer;
 
 /// Returns the address for interactions that a call sets.
-pub(super) fn endpoint_of(method: &Method, uri: &Uri, body: &[u8]) -> Option<String> {
-    let is_edit = *method == Method::PATCH && uri.path().ends_with("/applications/@me");
-    let body: Value = serde_json::from_slice(body).ok().filter(|_| is_edit)?;
-    body["interactions_endpoint_url"].as_str().map(str::to_owned)
+pub(super) fn endpoint_of(request: &Request) -> Option<String> {
+    let is_edit = request.method == Method::PATCH && request.uri.path().ends_with("/applications/@me");
+    request.json()["interactions_endpoint_url"].as_str().filter(|_| is_edit).map(str::to_owned)
 }
 
 /// Returns true if the program at `url` answers a signed ping, and refuses one with a wrong signature.

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use axum::http::{Method, Uri};
+use axum::http::header;
 use serde_json::{Map, Value, json};
 
 use super::{application, public_key};
-use crate::server::{Answer, picture, take};
+use crate::emulator::{Answer, Base, Platform, Request, picture};
 
 /// The only application, which is also its bot's user id.
 pub const APPLICATION_ID: &str = "1457469483726668048";
@@ -51,15 +51,6 @@ pub struct Sent {
     pub id: String,
 }
 
-/// A call, taken or refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// Method and path, with `*` for each id and token, such as `POST /channels/*/messages`.
-    pub name: String,
-    /// The HTTP status that it was answered with.
-    pub status: u16,
-}
-
 fn ok(body: &Value) -> Answer {
     Answer::json(200, body)
 }
@@ -84,11 +75,10 @@ pub struct Interaction {
 /// The emulator's state.
 #[derive(Default)]
 pub struct Store {
-    pub(super) base: String,
+    pub(super) base: Base,
     /// Address of the gateway.
     pub(super) gateway: String,
-    pub(super) sent: Vec<Sent>,
-    pub(super) calls: Vec<Call>,
+    sent: Vec<Sent>,
     pub(super) commands: Vec<Value>,
     settings: Map<String, Value>,
     /// The application's flags, such as `1 << 19`: the privileged intent for the content of messages is on.
@@ -100,10 +90,6 @@ pub struct Store {
     pub without_history: HashSet<String>,
     /// True if the bot's token is no longer accepted: 401.
     pub refuses_token: bool,
-    pub(super) rate_limit: (usize, f64),
-    pub(super) fail: (usize, u16),
-    pub(super) hang: usize,
-    pub(super) delay: Duration,
     pub(super) channels: HashMap<String, Value>,
     pub(super) listed: HashMap<String, Vec<Value>>,
     pub(super) administrators: (String, String),
@@ -136,46 +122,37 @@ impl Store {
     pub fn delete_original(&mut self, token: &str) {
         self.interactions.get_mut(token).unwrap().is_original_deleted = true;
     }
+}
 
-    pub(super) fn answer(
-        &mut self,
-        method: &Method,
-        uri: &Uri,
-        authorization: &str,
-        kind: &str,
-        body: &[u8],
-    ) -> Answer {
-        let path = uri.path().strip_prefix("/api/v10").unwrap_or(uri.path());
-        let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
-        let name = format!("{method} {}", shown(&segments));
-        let answer = self.answer_to(method, &segments, uri, authorization, kind, body);
-        self.calls.push(Call { name, status: answer.status });
-        answer
+impl Platform for Store {
+    type Sent = Sent;
+    const PATH: &'static str = "/api/v10";
+    const MESSAGES: &'static [&'static str] =
+        &["POST /channels/*/messages", "POST /webhooks/*/*", "PATCH /webhooks/*/*/messages/@original"];
+
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
     }
 
-    fn answer_to(
-        &mut self,
-        method: &Method,
-        segments: &[&str],
-        uri: &Uri,
-        authorization: &str,
-        kind: &str,
-        body: &[u8],
-    ) -> Answer {
-        if take(&mut self.fail.0) {
-            return Answer::page(self.fail.1, "<html>");
-        }
-        if take(&mut self.rate_limit.0) {
-            let body = json!({"message": "You are being rate limited.", "retry_after": self.rate_limit.1, "global": false});
-            return Answer::json(429, &body);
-        }
-        let needs_token = !matches!(segments, ["webhooks" | "interactions", ..] | ["attachments", _, _, _]);
-        let is_known = authorization == format!("Bot {BOT_TOKEN}") && !self.refuses_token;
+    fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    fn name(request: &Request) -> String {
+        format!("{} {}", request.method, shown(&segments_of(request)))
+    }
+
+    fn answer(&mut self, _name: &str, request: &Request) -> Answer {
+        let segments = segments_of(request);
+        let needs_token =
+            !matches!(segments[..], ["webhooks" | "interactions", ..] | ["attachments", _, _, _]);
+        let is_known =
+            request.header(header::AUTHORIZATION) == format!("Bot {BOT_TOKEN}") && !self.refuses_token;
         if needs_token && !is_known {
             return error(401, 0, "401: Unauthorized");
         }
-        let (body, file) = read_body(kind, body);
-        let mut answer = match (method.as_str(), segments) {
+        let (body, file) = read_body(request.header(header::CONTENT_TYPE), &request.body);
+        match (request.method.as_str(), &segments[..]) {
             ("GET", ["gateway", "bot"]) => {
                 let limit = json!({"total": 1000, "remaining": 1000, "reset_after": 0, "max_concurrency": 1});
                 ok(&json!({"url": self.gateway, "shards": 1, "session_start_limit": limit}))
@@ -193,7 +170,9 @@ impl Store {
             ("POST", ["interactions", _, token, "callback"]) => self.respond(token, &body),
             ("POST", ["webhooks", APPLICATION_ID, token]) => self.follow_up(token, &body, file),
             ("POST", ["channels", channel, "messages"]) => self.create(channel, &body, file),
-            ("GET", ["channels", channel, "messages"]) => self.list(channel, uri.query().unwrap_or_default()),
+            ("GET", ["channels", channel, "messages"]) => {
+                self.list(channel, request.uri.query().unwrap_or_default())
+            }
             ("POST", ["channels", _, "typing"]) => nothing(),
             ("GET", ["channels", channel]) => ok(&self.channel(channel)),
             ("GET", ["guilds", guild]) => self.guild(guild),
@@ -204,11 +183,30 @@ impl Store {
             ("POST", ["attachments", "refresh-urls"]) => self.refresh(&body),
             ("GET", ["attachments", _, _, name]) => Answer::new(200, "image/png", picture(name)),
             _ => error(404, 0, "404: Not Found"),
-        };
-        answer.hangs = take(&mut self.hang);
-        answer
+        }
     }
 
+    fn too_many(wait: Duration) -> Answer {
+        let wait = wait.as_secs_f64();
+        Answer::json(
+            429,
+            &json!({"message": "You are being rate limited.", "retry_after": wait, "global": false}),
+        )
+    }
+
+    async fn intercept(request: &Request) -> Option<Answer> {
+        // Cloudflare is in front of the API.
+        let is_file = request.uri.path().starts_with("/attachments/");
+        if !is_file && !request.header(header::USER_AGENT).starts_with("DiscordBot (") {
+            return Some(error(403, 40_333, "internal network error"));
+        }
+        // Discord checks a new address before it keeps it.
+        let endpoint = application::endpoint_of(request)?;
+        if application::is_valid(&endpoint).await { None } else { Some(application::invalid_endpoint()) }
+    }
+}
+
+impl Store {
     fn put_commands(&mut self, body: Value) -> Answer {
         let Value::Array(commands) = body else { return error(400, 50_035, "Invalid Form Body") };
         if let Some(why) = commands.iter().find_map(application::invalid_command) {
@@ -354,13 +352,18 @@ impl Store {
         let url = body["attachment_urls"][0].as_str().unwrap_or_default();
         let path =
             url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);
-        let refreshed = format!("{}/{path}?ex=68c0ffee", self.base);
+        let refreshed = format!("{}/{path}?ex=68c0ffee", self.base.url);
         ok(&json!({"refreshed_urls": [{"original": url, "refreshed": refreshed}]}))
     }
 }
 
 fn unknown_webhook() -> Answer {
     error(404, 10_015, "Unknown Webhook")
+}
+
+fn segments_of(request: &Request) -> Vec<&str> {
+    let path = request.uri.path();
+    path.strip_prefix(Store::PATH).unwrap_or(path).trim_matches('/').split('/').collect()
 }
 
 /// Returns a path with `*` for ids and tokens.

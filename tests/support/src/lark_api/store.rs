@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use axum::extract;
-use axum::http::{HeaderName, Method, Uri};
+use axum::http::{HeaderName, header};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, picture, take};
+use crate::emulator::{Answer, Base, Platform, Request, picture};
+use crate::server::take;
 
 /// The only app.
 pub const APP_ID: &str = "cli_test0123456789";
@@ -68,17 +69,6 @@ pub struct Reaction {
     pub emoji: String,
 }
 
-/// A call, taken or refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
-    /// `token`, `bot`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
-    pub method: String,
-    /// The HTTP status that it was answered with.
-    pub status: u16,
-    /// The `code` of the answer; -1 where it was a page and no JSON.
-    pub code: i64,
-}
-
 const TOKEN_LIFE: Duration = Duration::from_hours(2);
 /// A token with less than this left is replaced by another, beside it.
 const TOKEN_RENEWAL: Duration = Duration::from_mins(30);
@@ -107,16 +97,14 @@ pub enum Trouble {
 /// The emulator's state.
 #[derive(Default)]
 pub struct Store {
+    pub(super) base: Base,
     pub(super) now: Duration,
-    pub(super) sent: Vec<Sent>,
-    pub(super) calls: Vec<Call>,
+    sent: Vec<Sent>,
     /// In the order of their creation; what was sent is among them.
     pub(super) messages: Vec<Value>,
     /// The tokens that are taken, and when they were given.
     pub tokens: Vec<(String, Duration)>,
     given: usize,
-    /// Under way, and the most of that.
-    pub(super) token_requests: (usize, usize),
     pub(super) refuse_tokens: bool,
     /// Of each `uuid`: when it was first taken, and as what.
     uuids: HashMap<String, (Duration, Value)>,
@@ -127,19 +115,10 @@ pub struct Store {
     /// Messages of this type are refused with 230099.
     pub refused_type: Option<&'static str>,
     pub(super) refuse: (usize, i64),
-    pub(super) rate_limit: (usize, Option<u64>),
-    pub(super) fail: (usize, u16),
-    /// Number of messages that are taken, and answered with a page of somebody else's.
-    pub garbage: usize,
-    pub(super) hang: usize,
     /// A stricter limit of a message's request than Lark's 30 KB for cards and 150 KB for texts.
     pub max_bytes: Option<usize>,
     /// Keys of resources that are gone: 234003.
     pub gone: HashSet<String>,
-    pub(super) delay: Duration,
-    pub(super) police: Option<Box<dyn Fn() -> i64 + Send + Sync>>,
-    /// Times of the messages to each chat, if limits are checked.
-    taken: Vec<(i64, String)>,
     pub(super) reactions: Vec<Reaction>,
     /// True if the app has no permission for reactions: 99991672.
     pub forbids_reactions: bool,
@@ -158,13 +137,32 @@ fn refuse<T>(code: i64, msg: &str) -> Result<T, Refusal> {
     Err(Refusal(400, code, msg.to_owned()))
 }
 
+impl From<Refusal> for Answer {
+    fn from(Refusal(status, code, msg): Refusal) -> Self {
+        let log = json!({"log_id": "202409131613579778D691D6E05516DE2D"});
+        Self::json(status, &json!({"code": code, "msg": msg, "error": log}))
+    }
+}
+
 /// The query of a call, read.
 type Query = HashMap<String, String>;
 
-impl Store {
-    pub(super) fn answer(&mut self, method: &Method, uri: &Uri, bearer: &str, body: &[u8]) -> Answer {
-        let parts: Vec<&str> = uri.path().split('/').filter(|part| !part.is_empty()).collect();
-        let name = match (method.as_str(), parts.as_slice()) {
+impl Platform for Store {
+    type Sent = Sent;
+    const MESSAGES: &'static [&'static str] = &["send", "reply"];
+
+    fn base(&mut self) -> &mut Base {
+        &mut self.base
+    }
+
+    fn sent(&self) -> &[Sent] {
+        &self.sent
+    }
+
+    /// `token`, `bot`, `chat`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
+    fn name(request: &Request) -> String {
+        let path = request.uri.path();
+        let name = match (request.method.as_str(), parts_of(path).as_slice()) {
             ("POST", ["open-apis", "auth", "v3", "tenant_access_token", "internal"]) => "token",
             ("GET", ["open-apis", "bot", "v3", "info"]) => "bot",
             ("GET", ["open-apis", "im", "v1", "chats", _]) => "chat",
@@ -175,50 +173,56 @@ impl Store {
             ("POST", ["open-apis", "im", "v1", "messages", _, "reply"]) => "reply",
             ("POST", ["open-apis", "im", "v1", "messages", _, "reactions"]) => "react",
             ("DELETE", ["open-apis", "im", "v1", "messages", _, "reactions", _]) => "unreact",
-            _ => uri.path(),
+            _ => path,
         };
+        name.to_owned()
+    }
+
+    fn answer(&mut self, name: &str, request: &Request) -> Answer {
+        self.call(name, request).unwrap_or_else(Answer::from)
+    }
+
+    fn too_many(wait: Duration) -> Answer {
+        let refused = Refusal(429, 99_991_400, "request trigger frequency limit".into());
+        Answer { header: Some((RESET, wait.as_secs().to_string())), ..refused.into() }
+    }
+
+    fn is_limited(name: &str) -> bool {
+        name != "token"
+    }
+
+    fn can_fail(_name: &str) -> bool {
+        true
+    }
+}
+
+impl Store {
+    fn call(&mut self, name: &str, request: &Request) -> Result<Answer, Refusal> {
+        let parts = parts_of(request.uri.path());
         let id = parts.get(4).copied().unwrap_or_default();
-        let query = extract::Query::<Query>::try_from_uri(uri).map(|query| query.0).unwrap_or_default();
-        if take(&mut self.fail.0) {
-            return self.called(name, -1, Answer::page(self.fail.1, "<html><h1>Bad Gateway</h1></html>"));
-        }
-        if name != "token" && take(&mut self.rate_limit.0) {
-            let reset = self.rate_limit.1.map(|reset| (RESET, reset.to_string()));
-            let refused = Refusal(429, 99_991_400, "request trigger frequency limit".into());
-            return Answer { header: reset, ..self.refusal(name, refused) };
-        }
+        let query =
+            extract::Query::<Query>::try_from_uri(&request.uri).map(|query| query.0).unwrap_or_default();
+        let bearer = request.header(header::AUTHORIZATION);
         let is_let_in = name == "token" || self.is_let_in(bearer);
-        let result = match name {
+        let body = match name {
             _ if !is_let_in && bearer.is_empty() => {
                 refuse(99_991_661, "Missing access token for authorization.")
             }
             _ if !is_let_in => refuse(99_991_663, "Invalid access token for authorization."),
-            "token" => self.token(&serde_json::from_slice(body).unwrap_or_default()),
+            "token" => self.token(&request.json()),
             "bot" => Ok(json!({"code": 0, "msg": "ok", "bot": {
                 "activate_status": 2, "app_name": BOT_NAME, "avatar_url": "", "ip_white_list": [], "open_id": BOT_OPEN_ID
             }})),
             "chat" => self.chat(id, &query).map(|data| success(&data)),
             "get" => self.get(id, &query).map(|data| success(&data)),
-            "resource" => match self.resource(id, parts[6], &query) {
-                Ok(file) => return self.called(name, 0, Answer::new(200, "image/png", file)),
-                Err(refusal) => Err(refusal),
-            },
+            "resource" => return Ok(Answer::new(200, "image/png", self.resource(id, parts[6], &query)?)),
             "list" => self.list(&query).map(|data| success(&data)),
-            "react" => self.react(id, &serde_json::from_slice(body).unwrap_or_default()),
+            "react" => self.react(id, &request.json()),
             "unreact" => self.unreact(id, parts[6]),
-            "send" | "reply" => self.take(name, id, &query, body).map(|data| success(&data)),
+            "send" | "reply" => self.take(name, id, &query, request).map(|data| success(&data)),
             _ => Err(Refusal(404, 99_991_201, "resource not find".into())),
         };
-        match result {
-            Err(refusal) => self.refusal(name, refusal),
-            Ok(_) if matches!(name, "send" | "reply") && take(&mut self.garbage) => {
-                self.called(name, -1, Answer::page(200, "<html>Welcome to the hotel's network</html>"))
-            }
-            Ok(answer) => {
-                let hangs = matches!(name, "send" | "reply") && take(&mut self.hang);
-                self.called(name, 0, Answer { hangs, ..Answer::json(200, &answer) })
-            }
-        }
+        Ok(Answer::json(200, &body?))
     }
 
     /// A group with its owner and managers, by the ids that are asked for.
@@ -233,17 +237,6 @@ impl Store {
         let owner = managers.first();
         Ok(json!({"name": self.names.get(chat_id), "owner_id_type": "open_id", "owner_id": owner,
             "user_manager_id_list": managers.get(1..).unwrap_or_default()}))
-    }
-
-    fn called(&mut self, name: &str, code: i64, answer: Answer) -> Answer {
-        self.calls.push(Call { method: name.to_owned(), status: answer.status, code });
-        answer
-    }
-
-    fn refusal(&mut self, name: &str, Refusal(status, code, msg): Refusal) -> Answer {
-        let log = json!({"log_id": "202409131613579778D691D6E05516DE2D"});
-        let body = json!({"code": code, "msg": msg, "error": log});
-        self.called(name, code, Answer::json(status, &body))
     }
 
     fn is_let_in(&self, bearer: &str) -> bool {
@@ -335,8 +328,8 @@ impl Store {
         Ok(data)
     }
 
-    fn take(&mut self, name: &str, id: &str, query: &Query, bytes: &[u8]) -> Result<Value, Refusal> {
-        let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    fn take(&mut self, name: &str, id: &str, query: &Query, request: &Request) -> Result<Value, Refusal> {
+        let body = request.json();
         let uuid = body["uuid"].as_str().unwrap_or_default();
         if uuid.len() > 50 {
             return refuse(99_992_402, "field validation failed");
@@ -367,15 +360,11 @@ impl Store {
                 "The group to which the message belongs does not support reply in thread.",
             );
         }
-        if let Some(now) = self.police.as_ref().map(|now| now()) {
-            let is_near = |(at, chat): &&(i64, String)| *at > now - 1000 && chat == chat_id;
-            if self.taken.iter().filter(is_near).count() >= 5 {
-                return refuse(230_020, "This operation triggers the frequency limit.");
-            }
-            self.taken.push((now, chat_id.to_owned()));
+        if !self.base.admits(chat_id, &[(5, 1000, true)]) {
+            return refuse(230_020, "This operation triggers the frequency limit.");
         }
         let msg_type = body["msg_type"].as_str().unwrap_or_default();
-        let content = self.check_content(msg_type, &body["content"], bytes.len())?;
+        let content = self.check_content(msg_type, &body["content"], request.body.len())?;
         let sent = Sent {
             chat_id: chat_id.to_owned(),
             reply_to: is_reply.then(|| id.to_owned()),
@@ -384,7 +373,7 @@ impl Store {
             content,
             uuid: uuid.to_owned(),
             message_id: format!("om_sent_{}", self.sent.len()),
-            at_seq: self.calls.len(),
+            at_seq: self.base.calls.len(),
         };
         let message = json!({
             "message_id": sent.message_id, "chat_id": sent.chat_id, "msg_type": msg_type, "deleted": false,
@@ -541,6 +530,10 @@ fn shown(message: &Value, query: &Query) -> Value {
         message["body"]["content"] = json!({ "elements": elements }).to_string().into();
     }
     message
+}
+
+fn parts_of(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
 }
 
 fn success(data: &Value) -> Value {

@@ -59,7 +59,7 @@ impl Signs {
             return refuse(404, "Not Found: method not found");
         }
         if take(&mut self.rate_limit.0) {
-            return too_many(self.rate_limit.1);
+            return Err(too_many(self.rate_limit.1));
         }
         // It takes neither a business connection nor a topic of a channel's direct messages.
         if chat_id <= 0 || !body["business_connection_id"].is_null() {

@@ -29,7 +29,7 @@ fn config(base: &str, settings: &[(&str, &str)]) -> DiscordConfig {
 async fn start_with(settings: &[(&str, &str)]) -> (DiscordApi, Client, Clock) {
     let api = DiscordApi::start().await;
     let clock = Clock::manual(Timestamp::from_secs(1_795_305_600));
-    let client = Client::new(&config(&api.base_url(), settings), clock.clone()).unwrap();
+    let client = Client::new(&config(api.base_url(), settings), clock.clone()).unwrap();
     (api, client, clock)
 }
 

@@ -34,13 +34,13 @@ async fn a_token_is_fetched_once_and_replaced_before_its_end() {
     client.clone().bot_info().await.unwrap();
     pass(Duration::from_mins(109));
     client.bot_info().await.unwrap();
-    assert_eq!(api.token_requests(), 1);
+    assert_eq!(api.count("token"), 1);
     pass(Duration::from_mins(2));
     client.bot_info().await.unwrap();
-    assert_eq!(api.token_requests(), 2);
+    assert_eq!(api.count("token"), 2);
     pass(Duration::from_hours(1));
     client.bot_info().await.unwrap();
-    assert_eq!(api.token_requests(), 2);
+    assert_eq!(api.count("token"), 2);
     assert_eq!(api.codes("bot"), [0; 5]);
 }
 
@@ -60,11 +60,11 @@ async fn one_caller_at_a_time_fetches_a_token() {
         }
     };
     all().await;
-    assert_eq!((api.token_requests(), api.token_requests_at_once()), (1, 1));
+    assert_eq!((api.count("token"), api.at_once("token")), (1, 1));
     // All callers learn that their token has expired; only one fetches a new one.
     api.edit(|store| store.tokens.clear());
     all().await;
-    assert_eq!((api.token_requests(), api.token_requests_at_once()), (2, 1));
+    assert_eq!((api.count("token"), api.at_once("token")), (2, 1));
     assert!(api.codes("bot").iter().filter(|code| **code == 99_991_663).count() >= 1);
 }
 
@@ -79,7 +79,7 @@ async fn a_token_that_is_refused_is_replaced_once_in_a_call() {
     let error = client.bot_info().await.unwrap_err();
     assert!(matches!(error, CallError::Token { code: 99_991_663, .. }), "{error:?}");
     assert!(!error.is_permanent());
-    assert_eq!(api.token_requests(), 3);
+    assert_eq!(api.count("token"), 3);
     assert_eq!(api.codes("bot")[3..], [99_991_663, 99_991_663]);
     api.refuse_tokens(false);
     client.bot_info().await.unwrap();

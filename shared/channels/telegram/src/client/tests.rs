@@ -147,7 +147,7 @@ async fn rate_limits_and_faults_are_waited_for() {
     let (api, client, clock) = start().await;
     let (to, text) = (address(CHAT), Styled::plain("a"));
     let send = async || clock.advance_during(client.send_message(&to, &text, None)).await;
-    api.rate_limit(2, 7);
+    api.rate_limit(2, 7.0);
     let (done, took) = send().await;
     assert!(done.is_ok() && took >= Duration::from_secs(14), "{took:?}");
     api.fail(9, 500);
@@ -170,7 +170,7 @@ async fn a_message_that_may_have_been_delivered_is_not_sent_again() {
     assert_eq!(api.sent().len(), 1);
     assert_eq!(api.calls().len(), 1);
     api.delay(Duration::ZERO);
-    api.edit(|store| store.garbage = 1);
+    api.garble(1);
     let error = client.send_message(&address(CHAT), &Styled::plain("a"), None).await.unwrap_err();
     assert!(matches!(error, CallError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");
     assert_eq!(api.calls().len(), 2);

@@ -34,5 +34,5 @@ async fn a_resource_is_read_up_to_the_limit() {
     // A segment of an id does not change the path.
     let error = client.resource("om_1/../..", "../info", "image", 100).await.unwrap_err();
     assert!(matches!(error, FileError::Unavailable(_) | FileError::Gone(_)), "{error:?}");
-    assert!(api.calls().iter().all(|call| call.method != "bot"));
+    assert!(api.calls().iter().all(|call| call.name != "bot"));
 }

@@ -170,7 +170,7 @@ async fn refusals_become_the_matching_errors() {
 async fn rate_limits_and_faults_are_waited_for() {
     let (api, client, clock) = start().await;
     let send = async |uuid: &str| clock.advance_during(post(&client, "a", uuid)).await;
-    api.rate_limit(2, Some(7));
+    api.rate_limit(2, 7.0);
     let (done, took) = send("u").await;
     assert!(done.is_ok() && took >= Duration::from_secs(14), "{took:?}");
     api.refuse(1, 230_020);
@@ -199,11 +199,11 @@ async fn a_message_that_may_have_been_delivered_is_sent_again_with_the_same_uuid
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 0)).await;
     sent.unwrap();
     assert_eq!((api.codes("reply"), api.sent().len()), (vec![0, 0, 0], 1));
-    api.edit(|store| store.garbage = 1);
+    api.garble(1);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 1)).await;
     sent.unwrap();
     assert_eq!(api.sent().len(), 2);
-    api.edit(|store| store.garbage = 9);
+    api.garble(9);
     let (sent, _) = clock.advance_during(client.send_chunk(&to, chunk, "key", 2)).await;
     let error = sent.unwrap_err();
     assert!(matches!(error, CallError::Unreadable { .. }) && !error.is_permanent(), "{error:?}");
