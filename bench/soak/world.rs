@@ -45,8 +45,8 @@ impl World {
         lark.delay(Duration::from_millis(20));
         let proxies = [
             FaultProxy::start(Service::Model, &model.base_url(), &dice).await,
-            FaultProxy::start(Service::Telegram, telegram.base_url(), &dice).await,
-            FaultProxy::start(Service::Lark, lark.base_url(), &dice).await,
+            FaultProxy::start(telegram.service(), telegram.base_url(), &dice).await,
+            FaultProxy::start(lark.service(), lark.base_url(), &dice).await,
         ];
         Self { model, telegram, lark, dice, proxies, stale }
     }

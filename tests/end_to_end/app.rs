@@ -174,7 +174,7 @@ impl Builder {
         if let Some(telegram) = &telegram {
             set("TELEGRAM_BOT_TOKEN", telegram_api::TOKEN);
             set("TELEGRAM_WEBHOOK_SECRET", TELEGRAM_SECRET);
-            let base = through(&mut proxies, dice.as_ref(), Service::Telegram, telegram.base_url()).await;
+            let base = through(&mut proxies, dice.as_ref(), telegram.service(), telegram.base_url()).await;
             set("TELEGRAM_API_BASE", &base);
         }
         let (name, model) = match model {

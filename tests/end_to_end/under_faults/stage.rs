@@ -42,8 +42,8 @@ impl Stage {
         let (lark, discord, shop) =
             (LarkApi::start().await, DiscordApi::start().await, McpServer::start().await);
         let proxies = [
-            FaultProxy::start(Service::Lark, lark.base_url(), &dice).await,
-            FaultProxy::start(Service::Discord, discord.base_url(), &dice).await,
+            FaultProxy::start(lark.service(), lark.base_url(), &dice).await,
+            FaultProxy::start(discord.service(), discord.base_url(), &dice).await,
             FaultProxy::start(Service::Mcp, &shop.url(), &dice).await,
         ];
         let off = json!({"enabled": false});

@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use serde_json::Value;
 
+use crate::fault_proxy::Service;
 pub use crate::server::{Answer, picture};
 use crate::server::{Server, take};
 
@@ -150,6 +151,11 @@ impl<P: Platform> Emulator<P> {
     /// The address of the API, for `<PLATFORM>_API_BASE`.
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// Returns the service that a proxy in front of it emulates, too.
+    pub fn service(&self) -> Service {
+        Service::Platform(P::too_many)
     }
 
     /// Changes what it holds and does.

@@ -11,13 +11,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
+use crate::emulator::Answer;
+
 /// Longest pause before a request is passed on, or its answer.
 const MAX_DELAY: Duration = Duration::from_millis(80);
 /// Longest head of a request.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// A service behind a proxy, which decides in which form it refuses and throttles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Service {
     /// DynamoDB.
     DynamoDb,
@@ -25,12 +27,8 @@ pub enum Service {
     S3,
     /// DynamoDB, S3 and SQS at one address, as `annals aws` serves them.
     Aws,
-    /// Telegram's Bot API.
-    Telegram,
-    /// Lark's Open API.
-    Lark,
-    /// Discord's API.
-    Discord,
+    /// A platform's API, with the answer to a call too many: [`Emulator::service`](crate::emulator::Emulator::service).
+    Platform(fn(Duration) -> Answer),
     /// A model's API.
     Model,
     /// A server of tools.
@@ -114,7 +112,7 @@ impl Dice {
         self.rolls().log.iter().filter(|line| line.ends_with(&ending)).count()
     }
 
-    fn roll(&self, service: Service, what: &str) -> Option<(Fault, Duration)> {
+    fn roll(&self, what: &str) -> Option<(Fault, Duration)> {
         let mut guard = self.rolls();
         let rolls = &mut *guard;
         rolls.requests += 1;
@@ -126,7 +124,7 @@ impl Dice {
             return None;
         };
         let delay = MAX_DELAY.mul_f64(rolls.rng.f64());
-        let line = format!("{} {service:?} {what} {fault:?}", rolls.requests);
+        let line = format!("{} {what} {fault:?}", rolls.requests);
         rolls.log.push(line);
         Some((fault, delay))
     }
@@ -193,7 +191,7 @@ async fn wait(delay: Duration) {
 async fn pass(mut client: TcpStream, address: &str, service: Service, dice: &Dice) -> std::io::Result<()> {
     let Some(request) = read(&mut client).await? else { return Ok(()) };
     let what = named(&request);
-    let Some((fault, delay)) = dice.roll(service, &what) else {
+    let Some((fault, delay)) = dice.roll(&what) else {
         return relay(&mut client, address, &request).await;
     };
     match fault {
@@ -225,7 +223,7 @@ async fn pass(mut client: TcpStream, address: &str, service: Service, dice: &Dic
             client.write_all(&answer).await
         }
         // A tool recognises no repeat, so each that it gets is to be the program's own.
-        Fault::Duplicates if service == Service::Mcp => relay(&mut client, address, &request).await,
+        Fault::Duplicates if matches!(service, Service::Mcp) => relay(&mut client, address, &request).await,
         Fault::Duplicates => {
             answer(address, &request).await?;
             relay(&mut client, address, &request).await
@@ -319,8 +317,7 @@ impl Service {
             }
             Self::Aws => json(500, "", r#"{"__type":"com.amazonaws.sqs#InternalFailure"}"#),
             Self::S3 => xml(500, "InternalError"),
-            Self::Telegram => json(502, "", r#"{"ok":false,"error_code":502,"description":"Bad Gateway"}"#),
-            Self::Lark | Self::Discord | Self::Mcp => json(502, "", "{}"),
+            Self::Platform(_) | Self::Mcp => json(502, "", "{}"),
             Self::Model => json(500, "", r#"{"error":{"message":"internal","type":"server_error"}}"#),
         }
     }
@@ -339,21 +336,11 @@ impl Service {
             ),
             Self::Aws => json(400, "", r#"{"__type":"com.amazonaws.sqs#RequestThrottled"}"#),
             Self::S3 => xml(503, "SlowDown"),
-            Self::Telegram => json(
-                429,
-                "",
-                r#"{"ok":false,"error_code":429,"description":"Too Many Requests: retry after 1","parameters":{"retry_after":1}}"#,
-            ),
-            Self::Lark => json(
-                429,
-                "x-ogw-ratelimit-reset: 1\r\n",
-                r#"{"code":99991400,"msg":"request trigger frequency limit"}"#,
-            ),
-            Self::Discord => json(
-                429,
-                "Retry-After: 1\r\n",
-                r#"{"message":"You are being rate limited.","retry_after":0.2,"global":false}"#,
-            ),
+            Self::Platform(too_many) => {
+                let Answer { status, header, body, .. } = too_many(Duration::from_secs(1));
+                let line = |(name, value)| format!("{name}: {value}\r\n");
+                json(status, &header.map(line).unwrap_or_default(), &String::from_utf8(body).unwrap())
+            }
             Self::Mcp => json(429, "Retry-After: 1\r\n", "{}"),
             Self::Model => json(
                 429,
