@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 
 use crate::delivery::OutgoingReply;
 use crate::settings::{DmScope, GroupActivation, Settings};
-use crate::webhook::Incoming;
+use crate::webhook::{Incoming, ReadError};
+
+/// The `parse` of a channel.
+pub type Parse = fn(&Value, &Settings) -> Result<Vec<Incoming>, ReadError>;
 
 pub fn settings() -> Settings {
     Settings {
@@ -25,7 +28,7 @@ pub fn settings() -> Settings {
 }
 
 /// Returns the settings of a case of rules: `always` answers all in groups, `user` has one chat for each person.
-pub fn settings_of(case: &Value) -> Settings {
+fn settings_of(case: &Value) -> Settings {
     match case["settings"].as_str() {
         Some("always") => Settings { group_activation: GroupActivation::Always, ..settings() },
         Some("user") => Settings { dm_scope: DmScope::User, ..settings() },
@@ -34,16 +37,35 @@ pub fn settings_of(case: &Value) -> Settings {
 }
 
 /// Checks that each of `cases`, a list in JSON, gives one event, whose outline contains the words of the case's field `is`.
-pub fn check_rules<E: Debug>(cases: &str, parse: impl Fn(&Value) -> Result<Vec<Incoming>, E>) {
+/// `event` builds the event of a case.
+pub fn check_rules(cases: &str, event: fn(&Value) -> Value, parse: Parse) {
     let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
     for case in &cases {
-        let found = parse(case).unwrap();
-        let [incoming] = &found[..] else { panic!("{} events: {case}", found.len()) };
-        let summary = summary(incoming);
+        let summary = summary(&only(parse(&event(case), &settings_of(case))));
         let outline = summary.lines().next().unwrap_or_default();
         assert!(outline.contains(case["is"].as_str().unwrap()), "{case}\ngives {outline}");
         assert!(!outline.contains("secret"), "{outline}");
     }
+}
+
+/// Checks that JSON which is not an object is not an event.
+pub fn check_not_events(parse: Parse) {
+    for other in [json!([]), json!("x"), json!(1), json!(null)] {
+        assert_eq!(parse(&other, &settings()), Err(ReadError::NotAnEvent));
+    }
+}
+
+/// Returns the event, which must be the only one.
+pub fn only(found: Result<Vec<Incoming>, ReadError>) -> Incoming {
+    let mut found = found.unwrap();
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+/// Returns the draft of the event, which must be the only one.
+pub fn only_draft(found: Result<Vec<Incoming>, ReadError>) -> Draft {
+    let incoming = only(found);
+    draft_of(&incoming).unwrap_or_else(|| panic!("no draft: {incoming:?}")).clone()
 }
 
 pub fn draft_of(incoming: &Incoming) -> Option<&Draft> {
@@ -70,13 +92,17 @@ pub fn shown(draft: &Draft) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// Returns everything that the events of `cases` say, a list in JSON, for a snapshot. `event` builds the event of a case.
+pub fn summaries_of(cases: &str, event: fn(&Value) -> Value, parse: Parse) -> String {
+    let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
+    let events: Vec<_> = cases.iter().map(|case| (case.to_string(), event(case))).collect();
+    summaries(&events, parse)
+}
+
 /// Returns everything that the events of each payload say, for a snapshot.
-pub fn summaries<E: Debug>(
-    payloads: &[(String, Value)],
-    parse: impl Fn(&Value) -> Result<Vec<Incoming>, E>,
-) -> String {
+pub fn summaries(payloads: &[(String, Value)], parse: Parse) -> String {
     let texts = payloads.iter().map(|(name, payload)| {
-        let lines: Vec<String> = parse(payload).unwrap().iter().map(summary).collect();
+        let lines: Vec<String> = parse(payload, &settings()).unwrap().iter().map(summary).collect();
         format!("== {name}\n{}", lines.join("\n").trim_end())
     });
     texts.collect::<Vec<_>>().join("\n\n")

@@ -27,9 +27,7 @@ use annals_channel::rate_limit::RateLimit;
 use annals_channel::settings::{Settings, all_or_none};
 use annals_channel::setup::{self, Failure, Setup, SetupCommand};
 use annals_channel::split::{Dialect, split};
-use annals_channel::testing::{
-    check_rules, check_sound, draft_of, outgoing, settings, settings_of, shown, survives,
-};
+use annals_channel::testing::{check_rules, check_sound, draft_of, outgoing, settings, shown, survives};
 use annals_channel::webhook::{
     ApprovalResult, Events, Incoming, MAX_BODY_BYTES, ParseError, Press, ReadError, Response, Unverified,
     Verified, Webhook,
@@ -391,8 +389,7 @@ fn each_case_follows_its_rule() {
         json!({"press": "y0123456789abcdef", "is": "press y0123456789abcdef by ada"}),
         json!({"press": "of another program", "is": "ignored press: a button"}),
     ];
-    let cases: Vec<Value> = cases.iter().map(event).collect();
-    check_rules(&json!(cases).to_string(), |case| parse(case, &settings_of(case)));
+    check_rules(&json!(cases).to_string(), event, parse);
     let picture = parse(&event(&json!({"picture": "https://…"})), &settings()).unwrap();
     assert_eq!(shown(draft_of(&picture[0]).unwrap()), "[unsupported message: picture]");
 }

@@ -29,6 +29,17 @@ pub fn all_payloads(platform: &str) -> Vec<(String, Value)> {
     [payloads(platform), payloads(&format!("{platform}/recorded"))].concat()
 }
 
+/// Checks that `found` is the text of `src/tests/snapshots/<name>.snap` in the package that is tested.
+pub fn check_snapshot(name: &str, found: &str) {
+    let folder = std::env::current_dir().unwrap().join("src/tests/snapshots");
+    // Without the crate's name in the file's.
+    insta::with_settings!({
+        snapshot_path => folder, prepend_module_to_snapshot => false, omit_expression => true
+    }, {
+        insta::assert_snapshot!(name, found);
+    });
+}
+
 /// Reads the test vectors of `tests/fixtures/vectors/<name>.json`: a list, or an object with the list under `cases`.
 ///
 /// # Panics

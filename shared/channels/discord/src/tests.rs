@@ -1,7 +1,8 @@
 //! Tests of [`parse`]: `rules` by rule, `fixtures` with whole payloads.
 
-use annals_channel::testing::{draft_of, settings, shown};
-use annals_channel::webhook::{Events, Incoming, Response};
+use annals_channel::settings::Settings;
+use annals_channel::testing::{draft_of, only, only_draft, settings, shown};
+use annals_channel::webhook::{Events, Incoming, ReadError, Response};
 use annals_core::draft::Draft;
 use annals_test_support::discord_api::APPLICATION_ID;
 use annals_test_support::json::with;
@@ -52,12 +53,14 @@ fn events(call: &Value) -> Events {
     parse(call, &bot(), &settings()).unwrap()
 }
 
+fn parsed(call: &Value, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {
+    parse(call, &bot(), settings).map(|events| events.incoming)
+}
+
 fn incoming(call: &Value) -> Incoming {
-    let mut incoming = events(call).incoming;
-    assert_eq!(incoming.len(), 1, "{call}");
-    incoming.remove(0)
+    only(parsed(call, &settings()))
 }
 
 fn draft(call: &Value) -> Draft {
-    draft_of(&incoming(call)).unwrap_or_else(|| panic!("no draft: {call}")).clone()
+    only_draft(parsed(call, &settings()))
 }

@@ -1,8 +1,8 @@
 //! Tests of [`parse`]: `rules` by rule, `content` by type, `listed` with items of the API, `fixtures` with whole payloads.
 
 use annals_channel::settings::{DmScope, Settings};
-use annals_channel::testing::{draft_of, settings, shown};
-use annals_channel::webhook::Incoming;
+use annals_channel::testing::{draft_of, only, only_draft, settings, shown};
+use annals_channel::webhook::{Incoming, ReadError};
 use annals_core::draft::Draft;
 use annals_test_support::json::with;
 use serde_json::{Value, json};
@@ -98,19 +98,16 @@ fn event_of(case: &Value) -> Value {
     }
 }
 
-/// Parses an event, which must give one result.
-fn incoming(event: &Value) -> Incoming {
-    incoming_under(event, &settings())
+fn parsed(event: &Value, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {
+    parse(event, &bot(), settings)
 }
 
-fn incoming_under(event: &Value, settings: &Settings) -> Incoming {
-    let mut found = parse(event, &bot(), settings).unwrap();
-    assert_eq!(found.len(), 1, "{event}");
-    found.remove(0)
+/// Parses an event, which must give one result.
+fn incoming(event: &Value) -> Incoming {
+    only(parsed(event, &settings()))
 }
 
 /// Parses the event of `message` and returns its draft.
 fn draft(message: Value) -> Draft {
-    let event = received(message);
-    draft_of(&incoming(&event)).unwrap_or_else(|| panic!("no draft: {event}")).clone()
+    only_draft(parsed(&received(message), &settings()))
 }

@@ -1,8 +1,8 @@
 //! Tests of [`parse`]: `rules` by rule, `content` by part, `fixtures` with whole payloads.
 
 use annals_channel::settings::{DmScope, Settings};
-use annals_channel::testing::{draft_of, settings, shown};
-use annals_channel::webhook::Incoming;
+use annals_channel::testing::{draft_of, only_draft, settings, shown};
+use annals_channel::webhook::{Incoming, ReadError};
 use annals_core::draft::Draft;
 use annals_test_support::json::with;
 use serde_json::{Value, json};
@@ -34,19 +34,11 @@ fn group(fields: Value) -> Value {
     with(private(json!({"chat": {"id": -1001, "type": "supergroup", "title": "G"}})), fields)
 }
 
-/// Parses a message of `kind`, which must give one result.
-fn incoming(kind: &str, message: &Value) -> Incoming {
-    incoming_under(kind, message, &settings())
-}
-
-fn incoming_under(kind: &str, message: &Value, settings: &Settings) -> Incoming {
-    let update = json!({"update_id": 900, kind: message});
-    let mut found = parse(&update, &bot(), settings).unwrap();
-    assert_eq!(found.len(), 1, "{update}");
-    found.remove(0)
+fn parsed(update: &Value, settings: &Settings) -> Result<Vec<Incoming>, ReadError> {
+    parse(update, &bot(), settings)
 }
 
 /// Parses a message of `kind` and returns its draft.
 fn draft(kind: &str, message: &Value) -> Draft {
-    draft_of(&incoming(kind, message)).unwrap_or_else(|| panic!("no draft: {message}")).clone()
+    only_draft(parsed(&json!({"update_id": 900, kind: message}), &settings()))
 }

@@ -1,20 +1,14 @@
 //! Whole payloads: those made for this project, with what each becomes, and those recorded elsewhere.
 
 use annals_channel::testing::summaries;
-use annals_test_support::fixtures::payloads;
+use annals_test_support::fixtures::{check_snapshot, payloads};
 
 use super::*;
 
 /// `tests/fixtures/discord`: payloads made for this project.
 #[test]
 fn each_of_our_payloads_becomes_what_it_should() {
-    let found = summaries(&payloads("discord"), |payload| {
-        parse(payload, &bot(), &settings()).map(|events| events.incoming)
-    });
-    // Without the crate's name in the file's.
-    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("payloads", found);
-    });
+    check_snapshot("payloads", &summaries(&payloads("discord"), parsed));
 }
 
 #[test]

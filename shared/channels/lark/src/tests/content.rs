@@ -1,6 +1,7 @@
 //! Tests of the content of each message type.
 
-use annals_channel::testing::summaries;
+use annals_channel::testing::summaries_of;
+use annals_test_support::fixtures::check_snapshot;
 use proptest::prelude::*;
 
 use super::*;
@@ -8,12 +9,7 @@ use super::*;
 /// `content.json`: messages of Ada, by the fields that they have beyond [`p2p`] or [`group`]; without content, "hi".
 #[test]
 fn content_and_metadata_become_what_they_should() {
-    let cases: Vec<Value> = serde_json::from_str(include_str!("content.json")).unwrap();
-    let events: Vec<(String, Value)> = cases.iter().map(|case| (case.to_string(), event_of(case))).collect();
-    let found = summaries(&events, |event| parse(event, &bot(), &settings()));
-    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("content", found);
-    });
+    check_snapshot("content", &summaries_of(include_str!("content.json"), event_of, parsed));
 }
 
 #[test]

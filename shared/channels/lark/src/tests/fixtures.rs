@@ -1,7 +1,7 @@
 //! Whole payloads: those made for this project, with what each becomes, and those recorded elsewhere.
 
 use annals_channel::testing::summaries;
-use annals_test_support::fixtures::payloads;
+use annals_test_support::fixtures::{check_snapshot, payloads};
 
 use super::*;
 use crate::listed::from_listed;
@@ -9,17 +9,13 @@ use crate::listed::from_listed;
 /// `tests/fixtures/lark`: payloads made for this project, in the shapes of the event subscription.
 #[test]
 fn each_of_our_payloads_becomes_what_it_should() {
-    let found = summaries(&payloads("lark"), |payload| parse(payload, &bot(), &settings()));
-    // Without the crate's name in the file's.
-    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("payloads", found);
-    });
+    check_snapshot("payloads", &summaries(&payloads("lark"), parsed));
 }
 
 #[test]
 fn no_text_of_the_recorded_payloads_is_lost() {
     for (name, payload) in payloads("lark/recorded") {
-        let found = parse(&payload, &bot(), &settings()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let found = parsed(&payload, &settings()).unwrap_or_else(|error| panic!("{name}: {error}"));
         let message = &payload["event"]["message"];
         if message.is_object() {
             let draft = draft_of(&found[0]).unwrap_or_else(|| panic!("{name}: {found:?}"));

@@ -1,7 +1,6 @@
 //! Tests of the rules: keys, times, senders, gate, commands, addresses of replies, and events without messages.
 
-use annals_channel::testing::{check_rules, settings_of};
-use annals_channel::webhook::ReadError;
+use annals_channel::testing::{check_not_events, check_rules};
 use annals_core::record::{Channel, Record};
 use annals_core::sort_key::Timestamp;
 use annals_core::testing::stored;
@@ -13,20 +12,18 @@ use crate::parse::{has_own_time, missing_thread, needs_open_id, with_thread};
 /// `rules.json`: messages of Ada, by the fields that they have beyond [`p2p`] or [`group`], other events, and whole calls.
 #[test]
 fn each_case_follows_its_rule() {
-    check_rules(include_str!("rules.json"), |case| parse(&event_of(case), &bot(), &settings_of(case)));
+    check_rules(include_str!("rules.json"), event_of, parsed);
     // The typed text is stored unchanged.
     assert_eq!(shown(&draft(group(mentioning("@_user_1 /new hi")))), "@Annals /new hi");
 }
 
 #[test]
 fn what_is_no_event_is_an_error_and_a_key_that_cannot_be_is_ignored() {
-    for other in [json!([]), json!("x"), json!(1), json!(null)] {
-        assert_eq!(parse(&other, &bot(), &settings()), Err(ReadError::NotAnEvent));
-    }
+    check_not_events(parsed);
     let broken = Settings { agent_id: "\u{1}".into(), dm_scope: DmScope::User, ..settings() };
     let reason = "an id of the event cannot be part of a chat key";
     let ignored = Incoming::ignored("im.message.receive_v1", reason);
-    assert_eq!(incoming_under(&received(p2p(text("hi"))), &broken), ignored);
+    assert_eq!(only(parsed(&received(p2p(text("hi"))), &broken)), ignored);
 }
 
 #[test]

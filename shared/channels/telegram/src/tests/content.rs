@@ -1,8 +1,9 @@
 //! Tests of content and metadata, part by part.
 
-use annals_channel::testing::summaries;
+use annals_channel::testing::summaries_of;
 use annals_core::record::Record;
 use annals_core::testing::stored;
+use annals_test_support::fixtures::check_snapshot;
 use proptest::prelude::*;
 
 use super::rules::update;
@@ -12,12 +13,7 @@ use crate::address::Address;
 /// `content.json`: messages of Ada, by the fields that they have beyond [`private`] or [`group`].
 #[test]
 fn content_and_metadata_become_what_they_should() {
-    let cases: Vec<Value> = serde_json::from_str(include_str!("content.json")).unwrap();
-    let updates: Vec<(String, Value)> = cases.iter().map(|case| (case.to_string(), update(case))).collect();
-    let found = summaries(&updates, |update| parse(update, &bot(), &settings()));
-    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("content", found);
-    });
+    check_snapshot("content", &summaries_of(include_str!("content.json"), update, parsed));
 }
 
 #[test]

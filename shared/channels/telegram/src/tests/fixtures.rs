@@ -2,24 +2,20 @@
 
 use annals_channel::testing::summaries;
 use annals_core::message::PartView;
-use annals_test_support::fixtures::payloads;
+use annals_test_support::fixtures::{check_snapshot, payloads};
 
 use super::*;
 
 /// `tests/fixtures/telegram`: payloads made for this project, in the shapes of the Bot API.
 #[test]
 fn each_of_our_payloads_becomes_what_it_should() {
-    let found = summaries(&payloads("telegram"), |payload| parse(payload, &bot(), &settings()));
-    // Without the crate's name in the file's.
-    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!("payloads", found);
-    });
+    check_snapshot("payloads", &summaries(&payloads("telegram"), parsed));
 }
 
 #[test]
 fn no_text_of_the_recorded_payloads_is_lost() {
     for (name, update) in payloads("telegram/recorded") {
-        let found = parse(&update, &bot(), &settings()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let found = parsed(&update, &settings()).unwrap_or_else(|error| panic!("{name}: {error}"));
         let drafts: Vec<&Draft> = found.iter().filter_map(draft_of).collect();
         for (kind, message) in update.as_object().unwrap() {
             if kind.ends_with("_query") || !(kind.ends_with("message") || kind.ends_with("post")) {

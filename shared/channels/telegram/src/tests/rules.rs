@@ -1,7 +1,6 @@
 //! Tests of the rules: keys, ids, times, gate, commands, migrations, memberships.
 
-use annals_channel::testing::{check_rules, settings_of};
-use annals_channel::webhook::ReadError;
+use annals_channel::testing::{check_not_events, check_rules, only};
 use annals_core::approval::Button;
 
 use super::*;
@@ -22,7 +21,7 @@ fn command(text: &str) -> Value {
 /// updates.
 #[test]
 fn each_case_follows_its_rule() {
-    check_rules(include_str!("rules.json"), |case| parse(&update(case), &bot(), &settings_of(case)));
+    check_rules(include_str!("rules.json"), update, parsed);
 }
 
 pub(super) fn update(case: &Value) -> Value {
@@ -48,9 +47,7 @@ pub(super) fn update(case: &Value) -> Value {
 
 #[test]
 fn what_is_no_update_is_an_error() {
-    for other in [json!([]), json!("x"), json!(1), json!(null)] {
-        assert_eq!(parse(&other, &bot(), &settings()), Err(ReadError::NotAnEvent));
-    }
+    check_not_events(parsed);
 }
 
 #[test]
@@ -58,7 +55,7 @@ fn an_update_with_two_messages_gives_both() {
     let update = json!({
         "update_id": 1, "message": private(json!({"text": "a"})), "edited_message": group(json!({"text": "b"})),
     });
-    let found = parse(&update, &bot(), &settings()).unwrap();
+    let found = parsed(&update, &settings()).unwrap();
     let texts: Vec<String> = found.iter().filter_map(draft_of).map(shown).collect();
     assert_eq!(texts, ["a", "b"]);
 }
@@ -69,7 +66,7 @@ fn a_press_belongs_to_the_chat_of_the_message_with_the_button() {
     let check = |scope: DmScope, message: Value, (chat, line): (&str, Option<&str>)| {
         let settings = Settings { dm_scope: scope, ..settings() };
         let query = json!({"id": "q", "data": button.data(), "from": {"id": 11}, "message": message});
-        let Incoming::Press(press) = incoming_under("callback_query", &query, &settings) else {
+        let Incoming::Press(press) = only(parsed(&json!({"callback_query": &query}), &settings)) else {
             panic!("{query}")
         };
         assert_eq!((press.by.chat.to_string().as_str(), &press.button), (chat, &button), "{message}");
