@@ -2,7 +2,7 @@
 
 use reqwest::Response;
 
-use crate::client::Outage;
+use crate::client::{CallError, Outage};
 
 /// A platform did not return a file. The message contains no secret of the bot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,5 +42,16 @@ pub async fn read_limited(mut response: Response, limit: usize) -> Result<Vec<u8
 impl From<Outage> for FileError {
     fn from(outage: Outage) -> Self {
         Self::Unavailable(outage.to_string())
+    }
+}
+
+/// A platform whose codes tell more has a function of its own.
+impl From<CallError> for FileError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused { status, reason, .. } if status != 401 => Self::Gone(reason),
+            // Somebody can correct a missing permission or token.
+            error => Self::Unavailable(error.to_string()),
+        }
     }
 }

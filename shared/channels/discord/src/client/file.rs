@@ -42,7 +42,7 @@ impl Client {
     ) -> Result<Vec<u8>, FileError> {
         let url = match url {
             Some(url) => url.to_owned(),
-            None => self.refreshed(&format!("{FILES}/{path}")).await.map_err(file_error)?,
+            None => self.refreshed(&format!("{FILES}/{path}")).await?,
         };
         let url = Url::parse(&url).ok().filter(|url| self.is_of_discord(url));
         let url = url.ok_or_else(|| FileError::Gone("its address is not one of Discord's".into()))?;
@@ -67,14 +67,6 @@ impl Client {
     fn is_of_discord(&self, url: &Url) -> bool {
         let is_host = |host: &str| url.scheme() == "https" && HOSTS.contains(&host);
         url.host_str().is_some_and(is_host) || url.origin() == self.api.base.origin()
-    }
-}
-
-fn file_error(error: CallError) -> FileError {
-    match error {
-        // Somebody can correct a missing permission or token.
-        CallError::Refused { status, reason, .. } if status != 401 => FileError::Gone(reason),
-        error => FileError::Unavailable(error.to_string()),
     }
 }
 
