@@ -13,18 +13,19 @@ use crate::setup::SetupCommand;
 pub struct About {
     /// The channel.
     pub channel: Channel,
-    /// Settings by which the webhook tells the platform's calls from forged ones.
+    /// Settings by which the webhook tells the platform's calls from forged ones, for `replay`'s hint after a 401 alone.
     pub proofs: &'static [&'static str],
     /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
     /// nothing.
     pub unverified: &'static str,
-    /// Secret that replaces [`About::proofs`] if nothing is set. Everybody knows it.
+    /// Secret of the settings that apply if nothing is set:
+    /// [`ChannelDefinition::development`](crate::channel::ChannelDefinition::development). Everybody knows it.
     pub development_secret: &'static str,
     /// All settings of the channel. The first is one that must be set.
     pub settings: &'static [Setting],
     /// Setting with the address of the platform's API. On a host of the operator's own it has no default: it is
-    /// [described](Setting::described) as required, and read by [`all_or_none`](crate::settings::all_or_none) with the
-    /// secrets. See [`ChannelDefinition::development`](crate::channel::ChannelDefinition::development).
+    /// [described](Setting::described) as required, read by [`all_or_none`](crate::settings::all_or_none) with the secrets,
+    /// and one of those for development.
     pub api_base: Setting,
     /// Rate limit of the bot over all chats.
     pub bot_rate_limit: RateLimit,

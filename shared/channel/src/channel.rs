@@ -28,10 +28,9 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     /// Reads its settings. Returns `None` if nothing is set.
     fn config(env: Env<'_>) -> Result<Option<Self::Config>, ConfigError>;
 
-    /// Returns the settings of a program in which nothing is set. `secret` is the [development
-    /// secret](crate::about::About::development_secret), or the key of the data directory. Tests start functions with these
-    /// alone, and [`Api::new`](crate::client::Api::new) refuses an empty address. So an [address of the
-    /// API](crate::about::About::api_base) without a default is among them: one where nothing listens, `http://127.0.0.1:9`.
+    /// Returns all settings that [`config`](Self::config) needs, for a program in which nothing is set. `secret` is the
+    /// [development secret](crate::about::About::development_secret), or the key of the data directory. An [address of the
+    /// API](crate::about::About::api_base) without a default is one where nothing listens, `http://127.0.0.1:9`.
     fn development(secret: &SecretString) -> Vec<(&'static str, SecretString)>;
 
     /// Creates its client.
@@ -41,15 +40,15 @@ pub trait ChannelDefinition: Debug + Send + Sync + 'static {
     fn webhook(config: &Self::Config, client: Option<Self::Client>, settings: Settings) -> Self::Webhook;
 
     /// Returns an event with the text `hello` and the time `today`, in epoch seconds. It names no account of the bot's that the
-    /// webhook compares, so that it counts under any settings. It is JSON, like recorded bodies: a webhook of forms accepts it, too.
+    /// webhook compares, so that it counts under any settings. A webhook of forms accepts such JSON, too.
     fn hello(today: i64) -> Value;
 
-    /// Returns true if the recorded body `json` is one that this platform posts, by the fields that no other platform's
-    /// bodies have. `replay` posts it to the first channel that says so.
+    /// Returns true if this platform posts bodies like `json`, by fields that no other platform's have. `replay` posts it to
+    /// the first channel that says so.
     fn is_own(json: &Value) -> bool;
 
     /// Returns the call that delivers `body`, with all that proves that it is the platform's. `secret` is that of
-    /// [`ChannelDefinition::development`], with which a platform's own signature can be made if nothing is set.
+    /// [`development`](Self::development), for a platform that signs with a key of its own.
     ///
     /// # Errors
     ///

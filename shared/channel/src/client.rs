@@ -213,7 +213,7 @@ pub enum CallError {
         /// Counted from the time of the answer, if the platform tells it.
         retry_after: Option<Duration>,
     },
-    /// Another token of the app may be accepted.
+    /// The access token was refused, or has ended. Another one may be accepted.
     #[error("{reason}")]
     Token {
         /// The platform's code, or 0.

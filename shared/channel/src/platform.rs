@@ -14,8 +14,7 @@ use crate::rate_limit::RateLimit;
 /// Returns true for a message that is not stored yet.
 pub type IsNew<'a> = dyn Fn(&Draft) -> bool + Sync + 'a;
 
-/// Sends replies to one platform, shows there that an answer is being made, and asks it what an answer depends on. A client of
-/// a platform that does not tell something, or shows nothing, keeps the default.
+/// The client of one platform. It keeps the defaults for what the platform does not tell or show.
 #[async_trait]
 pub trait Platform: Send + Sync {
     /// Returns the facts about its channel.
@@ -24,8 +23,13 @@ pub trait Platform: Send + Sync {
     /// Returns the API that it calls.
     fn api(&mut self) -> &mut Api;
 
-    /// Sends the pieces of `reply` after the first `sent`. `progress` is told of each, and stores how many have been sent, so
-    /// that a run after a crash continues with the next one: see [`Pieces`](crate::delivery::Pieces).
+    /// Sends the [pieces](crate::delivery::Pieces) of `reply` after the first `sent`. `progress` stores how many have been
+    /// sent, so that a run after a crash continues with the next one.
+    ///
+    /// # Errors
+    ///
+    /// For an access token that was refused, or has ended, that of [`CallError::Token`], after which the reply is sent later;
+    /// never that of [`CallError::Refused`], after which it is lost.
     async fn send(
         &self,
         reply: OutgoingReply<'_>,
@@ -48,8 +52,8 @@ pub trait Platform: Send + Sync {
         Ok(false)
     }
 
-    /// Returns the title of the chat of `to`, `None` in it if the chat has none. `None` for a chat whose events carry its
-    /// title, and for one that no request tells the title of.
+    /// Returns the title of the chat of `to`, `Some(Ok(None))` if it has none; `None` if its events carry the title, or if no
+    /// request tells it.
     async fn chat_title(&self, _to: &Record) -> Option<Result<Option<String>, CallError>> {
         None
     }
@@ -76,7 +80,7 @@ pub trait Platform: Send + Sync {
         Drafted::Never
     }
 
-    /// Adds a reaction to the message that is being answered. Returns its id.
+    /// Adds a reaction to the message that is being answered, and returns its id.
     async fn add_reaction(&self, _to: &Record) -> Option<String> {
         None
     }

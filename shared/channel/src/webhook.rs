@@ -27,8 +27,8 @@ pub trait Webhook: Send + Sync + 'static {
     /// The facts about its channel.
     const ABOUT: &'static About;
 
-    /// Returns the longest body to read for a call with these headers, in bytes: [`MAX_BODY_BYTES`], or less if a larger one
-    /// would not be the platform's.
+    /// Returns the longest body to read for a call with these headers, in bytes: less than [`MAX_BODY_BYTES`] if no larger one
+    /// is the platform's.
     ///
     /// # Errors
     ///
@@ -38,17 +38,16 @@ pub trait Webhook: Send + Sync + 'static {
     }
 
     /// Checks that the call comes from the platform, by [`is_same`](annals_core::secret::is_same) for secrets. A signature has no
-    /// time window: a replay is a duplicate, and a late delivery must count. If the proof is a field of the body, as Lark's token,
-    /// it is read first, alone, by a struct that borrows it: a [`Value`] of a forged body takes many times its bytes.
-    /// [`Webhook::body_limit`] is then the longest message of the platform.
+    /// time window: a replay is a duplicate, and a late delivery must count.
     ///
-    /// It does not wait. A platform whose keys are fetched, and change, needs this
-    /// as a future, with a second error for keys that cannot be had (503: no platform repeats what got 401); they are kept
-    /// by id, and an unknown id is asked for at most once a minute, since a forger can name any.
-    ///
-    /// No platform verifies the address by a `GET` yet. That would be a method here with the query (a `GET` without that query
-    /// stays 405, as `http_access.rs` asserts), a [`Response`] of plain text, `.get(…)` in `shared/runtime/src/webhook.rs`,
-    /// and a second event of the function in the template, beside `Webhook`. [`probe`](crate::setup::probe) only posts.
+    /// - **A proof in the body**, as Lark's token, is read first, alone, by a struct that borrows it: a [`Value`] of a forged
+    ///   body takes many times its bytes. [`Webhook::body_limit`] is then the longest message of the platform.
+    /// - **Keys that are fetched, and change**, need this as a future, with a second error for keys that cannot be had (503: no
+    ///   platform repeats what got 401). Keep them by id, and ask for an unknown id at most once a minute: a forger can name any.
+    /// - **A check of the address by `GET`** needs a method here with the query (a wrong token is 401 like any other; without
+    ///   that query a `GET` stays 405, as `http_access.rs` asserts), a [`Response`] of plain text, `.get(…)` in
+    ///   `shared/runtime/src/webhook.rs`, and in the template a second event of the function, not named `Webhook`, which tests
+    ///   read. The guard of the local program and the gateway pass each method. [`probe`](crate::setup::probe) only posts.
     ///
     /// # Errors
     ///
@@ -56,11 +55,11 @@ pub trait Webhook: Send + Sync + 'static {
     fn verify(&self, headers: &HeaderMap, body: &[u8]) -> Result<Verified, Unverified>;
 
     /// Parses an event. The keys depend on the event, the bot and the settings alone, so that a redelivery gives the same
-    /// ones; the platform is asked for what the event leaves out.
+    /// ones.
     ///
-    /// If it does not answer in time, an event that it delivers again is [`ReadError::Late`], or [`ReadError::Platform`], as
-    /// in Lark's webhook. Any other is read without the answer; if that would tell a person from a bot, the message does not
-    /// ask. The bot's own id is asked for once in a process, as in Lark's `Client::bot`.
+    /// The platform is asked for what the event leaves out. If it does not answer in time, an event that it delivers again is
+    /// [`ReadError::Late`] or [`ReadError::Platform`]. Any other is read without the answer; if that would tell a person from a
+    /// bot, the message does not ask. The bot's own id is asked for once in a process, as in Lark's `Client::bot`.
     fn read(&self, event: Value) -> impl Future<Output = Result<Events, ReadError>> + Send;
 
     /// Completes a [partial](Incoming::Partial) message.
@@ -79,9 +78,9 @@ pub trait Webhook: Send + Sync + 'static {
         ready(false)
     }
 
-    /// Shows `result` to the person who pressed a button. Failures are ignored: the press counts in any case. Returns the
-    /// response, if it is not [that of the call](Events::response). A platform that shows no response, or waits too short a time
-    /// for it, is sent the result by the webhook's client, as Telegram is, or at a URL that the event names.
+    /// Shows `result` to the person who pressed a button: by the response, if it is not [that of the call](Events::response).
+    /// A platform that shows no response, or waits too short a time for it, is sent the result by the webhook's client, as
+    /// Telegram is, or at a URL that the event names. Failures are ignored: the press counts in any case.
     fn respond_to_press(
         &self,
         _press: &Press,
