@@ -107,7 +107,7 @@ fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
         body["system"] = json!([system]);
     }
     let mark_last = |content: &mut Vec<Value>| content.last_mut().into_iter().for_each(mark);
-    body["messages"] = conversation.messages(block, marks, mark_last);
+    body["messages"] = conversation.messages(("assistant", "content"), block, marks, mark_last);
     body
 }
 
@@ -138,7 +138,7 @@ fn block(block: &Block<'_>) -> Vec<Value> {
         Block::Call(id, call) => {
             json!({"type": "tool_use", "id": id, "name": call.name, "input": object(&call.input)})
         }
-        Block::Result { id, text } => {
+        Block::Result { id, text, .. } => {
             json!({"type": "tool_result", "tool_use_id": id, "content": text})
         }
         Block::Reasoning(reasoning) => return reasoning.blocks.clone(),

@@ -137,7 +137,8 @@ fn body(model: &str, conversation: &Conversation<'_>, marks: bool) -> Value {
         body["inferenceConfig"] = json!({"maxTokens": max_tokens});
     }
     let block = if offers { block } else { block_without_calls };
-    body["messages"] = conversation.messages(block, marks, |content| content.push(cache_point()));
+    let names = ("assistant", "content");
+    body["messages"] = conversation.messages(names, block, marks, |content| content.push(cache_point()));
     body
 }
 
@@ -167,7 +168,7 @@ fn block(block: &Block<'_>) -> Vec<Value> {
             let call = json!({"toolUseId": id, "name": call.name, "input": object(&call.input)});
             json!({"toolUse": call})
         }
-        Block::Result { id, text } => {
+        Block::Result { id, text, .. } => {
             json!({"toolResult": {"toolUseId": id, "content": [{"text": text}]}})
         }
         Block::Reasoning(reasoning) => return thoughts(&reasoning.blocks),

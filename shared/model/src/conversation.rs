@@ -82,10 +82,11 @@ pub(super) enum Block<'a> {
     /// send the same bytes, and caches hold. One that takes fewer names of tools gets others in its tools and here, which
     /// `read_frame` turns back.
     Call(String, ToolCall),
-    /// The result of a call, with its id. An API that wants the name of the tool gets that of the earlier [`Block::Call`], and one
-    /// that wants an object the text in an object.
+    /// The result of a call, with its id. An API that wants an object gets the text in one.
     Result {
         id: String,
+        #[allow(dead_code, reason = "some APIs want it, but none of those so far")]
+        name: String,
         text: String,
     },
 }
@@ -279,7 +280,8 @@ impl<'a> Conversation<'a> {
             let sent = done.sent();
             let sent = if sent.trim().is_empty() { "[nothing]".into() } else { sent };
             let own = if offers {
-                Block::Result { id, text: markup::escape(&sent).into_owned() }
+                let name = done.call.name.clone();
+                Block::Result { id, name, text: markup::escape(&sent).into_owned() }
             } else {
                 Block::Text(markup::tool_result(&sent))
             };
@@ -297,25 +299,25 @@ impl<'a> Conversation<'a> {
         Some((self.turns.len() - 1, last.blocks.len() - 1))
     }
 
-    /// Returns the messages as Anthropic and Bedrock take them: a role and a list of content, which `block` makes of each block.
-    /// If the request `marks` what the provider caches, `mark` marks the end of a list. Other roles take a loop of their own.
+    /// Returns the messages as a role, `user` or that of the model, and a list under the name `content`, which `block` makes
+    /// of each block. If the request `marks` what the provider caches, `mark` marks the end of a list.
     pub(super) fn messages(
         &self,
-        block: fn(&Block<'_>) -> Vec<Value>,
+        (model, content): (&str, &str),
+        mut block: impl FnMut(&Block<'a>) -> Vec<Value>,
         marks: bool,
         mark: fn(&mut Vec<Value>),
     ) -> Value {
         let places = if marks { self.cache_places() } else { Vec::new() };
         let turns = self.turns.iter().enumerate().map(|(number, turn)| {
-            let mut content = Vec::new();
+            let mut list = Vec::new();
             for (at, said) in turn.blocks.iter().enumerate() {
-                content.extend(block(said));
+                list.extend(block(said));
                 if places.contains(&(number, at)) {
-                    mark(&mut content);
+                    mark(&mut list);
                 }
             }
-            let role = if turn.speaker == Speaker::User { "user" } else { "assistant" };
-            json!({"role": role, "content": content})
+            json!({"role": if turn.speaker == Speaker::User { "user" } else { model }, content: list})
         });
         turns.collect()
     }
@@ -350,7 +352,8 @@ mod tests {
         turns
             .map(|turn| {
                 let texts = turn.blocks.iter().map(|block| match block {
-                    Block::Text(text) | Block::Result { text, .. } => text.clone(),
+                    Block::Text(text) => text.clone(),
+                    Block::Result { name, text, .. } => format!("{name}: {text}"),
                     Block::Call(id, call) => format!("{}({id})", call.name),
                     Block::Image(_) => "image".into(),
                     Block::Reasoning(_) => "thought".into(),
@@ -423,7 +426,7 @@ mod tests {
             [
                 "u: where?",
                 "a: thought|Let me see.|find(toolu_1)|find(call_0_1)|find(call_0_2)",
-                "u: found|[nothing]|{\"n\":1}"
+                "u: find: found|find: [nothing]|find: {\"n\":1}"
             ]
         );
         assert_eq!(conversation.cache_places(), [(2, 2)]);
@@ -444,8 +447,13 @@ mod tests {
         let tools = [finder()];
         let asked = Question { messages: &messages, tools: &tools, unanswered: 1, ..Question::default() };
         let conversation = Conversation::of_question(&asked, "");
-        let earlier =
-            ["u: where?", "a: find(call_0_0)|find(call)", "u: a/b|call", "a: find(call_2)", "u: call"];
+        let earlier = [
+            "u: where?",
+            "a: find(call_0_0)|find(call)",
+            "u: find: a/b|find: call",
+            "a: find(call_2)",
+            "u: find: call",
+        ];
         assert_eq!(outline(&conversation), [&earlier[..], &["a: There.", "u: thanks"]].concat());
         assert_eq!(conversation.cache_places().len(), 1);
     }

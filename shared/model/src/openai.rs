@@ -103,7 +103,7 @@ fn messages(turn: &Turn<'_>) -> Vec<Value> {
         return vec![assistant(turn, &text)];
     }
     let results = turn.blocks.iter().filter_map(|block| match block {
-        Block::Result { id, text } => Some(json!({"role": "tool", "tool_call_id": id, "content": text})),
+        Block::Result { id, text, .. } => Some(json!({"role": "tool", "tool_call_id": id, "content": text})),
         _ => None,
     });
     let has_images = turn.blocks.iter().any(|block| matches!(block, Block::Image(_)));
