@@ -70,7 +70,7 @@ impl Provider for Anthropic {
         piece(&frame.data, answer);
     }
 
-    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
+    fn read_whole(&self, Frame { data: body, .. }: &Frame, answer: &mut PartialAnswer<'_>) {
         for (number, block) in (0_u64..).zip(body["content"].as_array().into_iter().flatten()) {
             piece(&json!({"type": "content_block_start", "index": number, "content_block": block}), answer);
             if let Some(input) = block.get("input") {

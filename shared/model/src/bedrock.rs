@@ -95,7 +95,7 @@ impl Provider for Bedrock {
         }
     }
 
-    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
+    fn read_whole(&self, Frame { data: body, .. }: &Frame, answer: &mut PartialAnswer<'_>) {
         let content = body["output"]["message"]["content"].as_array().into_iter().flatten();
         for (number, block) in (0_u64..).zip(content) {
             answer.text(block["text"].as_str().unwrap_or_default());

@@ -13,7 +13,7 @@ use super::openai::OpenAi;
 use super::provider::Provider;
 
 /// All providers, in the order in which messages name them.
-static PROVIDERS: [&dyn Provider; 3] = [&OpenAi, &Anthropic, &Bedrock];
+pub(super) static PROVIDERS: [&dyn Provider; 3] = [&OpenAi, &Anthropic, &Bedrock];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ModelChoice {

@@ -31,6 +31,14 @@ pub(super) struct Frame {
     pub(super) data: Value,
 }
 
+impl Frame {
+    /// Returns the body of an error, if there is an `error` at the top.
+    pub(super) fn error(&self) -> Option<&Value> {
+        let error = &self.data["error"];
+        (self.event == "error" || error.is_object() || error.is_string()).then_some(&self.data)
+    }
+}
+
 /// A body while it comes.
 #[derive(Debug)]
 pub(super) enum Frames {

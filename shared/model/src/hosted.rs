@@ -1,4 +1,4 @@
-//! A model behind an API: requests and responses, with their time limits, for every [`Provider`](super::provider::Provider).
+//! A model behind an API: requests and responses, with their time limits, for every [`Provider`].
 //!
 //! Requests ask for streaming, so that a dead connection differs from a long thought, and an answer can be shown while it
 //! comes. An answer that breaks off is an error, and nothing of it is kept.
@@ -15,17 +15,18 @@ use annals_io::metrics::{Metric, Metrics};
 use annals_io::recorder::{Recorder, Timing};
 use annals_io::tls;
 use aws_config::SdkConfig;
+use bytes::Bytes;
 use futures::FutureExt;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::answer::{Answer, Finish, NO_SINK, PartialAnswer, Sink};
-use super::choice::{HostedModel, ModelSettings};
+use super::choice::{HostedModel, ModelSettings, PROVIDERS};
 use super::conversation::Conversation;
 use super::error::ModelError;
 use super::failure;
 use super::frames::{Frame, Frames};
-use super::provider::Endpoint;
+use super::provider::{Endpoint, Provider};
 use super::question::Question;
 use super::signing::Signer;
 
@@ -195,9 +196,7 @@ impl Hosted {
             let chunk = self.clock.within(limit, response.chunk()).await;
             let chunk = chunk.ok_or(ModelError::Incomplete("the answer stopped"))?;
             let Some(chunk) = chunk.map_err(|error| failure::of_transport(&error))? else { break };
-            for frame in frames.push(&chunk)? {
-                self.read(&frame, false, partial)?;
-            }
+            read(self.model.provider, &frames.push(&chunk)?, false, partial)?;
             if !partial.is_nothing() {
                 timing.first_token();
             }
@@ -208,12 +207,7 @@ impl Hosted {
             }
             limit = if partial.is_nothing() { FIRST } else { BETWEEN };
         }
-        let (last, is_whole) = frames.end()?;
-        for frame in last {
-            self.read(&frame, is_whole, partial)?;
-        }
-        let is_there = is_whole || partial.is_over || partial.finish.is_some();
-        if is_there { Ok(()) } else { Err(ModelError::Incomplete("the answer broke off")) }
+        end(self.model.provider, frames, partial)
     }
 
     /// Sends the request, and if the endpoint refuses its optional part, once more without that. Returns the response once
@@ -277,18 +271,44 @@ impl Hosted {
         }
         Ok(request.body(body))
     }
+}
 
-    /// Adds `frame` to the answer: a piece, or if it `is_whole`, an answer in one.
-    fn read(&self, frame: &Frame, is_whole: bool, partial: &mut PartialAnswer<'_>) -> Result<(), ModelError> {
-        if let Some(error) = self.model.provider.error_in(frame) {
-            return Err(failure::of_body(None, error));
+/// Reads a body of this media type as an answer of each provider; for tests.
+pub fn read_by_each(media_type: &str, body: &[u8]) -> Vec<Result<Answer, ModelError>> {
+    let read_by = |provider: &&dyn Provider| {
+        let (mut frames, mut partial) = (Frames::new(media_type), PartialAnswer::new(NO_SINK, String::new()));
+        read(*provider, &frames.push(&Bytes::copy_from_slice(body))?, false, &mut partial)?;
+        end(*provider, frames, &mut partial)?;
+        partial.into_answer(0)
+    };
+    PROVIDERS.iter().map(read_by).collect()
+}
+
+/// Adds frames to the answer: pieces, or if it `is_whole`, an answer in one.
+fn read(
+    provider: &dyn Provider,
+    frames: &[Frame],
+    is_whole: bool,
+    partial: &mut PartialAnswer<'_>,
+) -> Result<(), ModelError> {
+    for frame in frames {
+        match provider.error_in(frame) {
+            Some(error) => return Err(failure::of_body(None, error)),
+            None if is_whole => provider.read_whole(frame, partial),
+            None => provider.read_frame(frame, partial),
         }
-        if !is_whole {
-            self.model.provider.read_frame(frame, partial);
-            return Ok(());
-        }
-        self.model.provider.read_whole(&frame.data, partial);
-        if partial.finish.is_none() && partial.is_nothing() { Err(ModelError::Unreadable) } else { Ok(()) }
+    }
+    Ok(())
+}
+
+/// Adds what is left at the end of the body. Only an answer in one piece may leave out why it ends, as some servers do.
+fn end(provider: &dyn Provider, frames: Frames, partial: &mut PartialAnswer<'_>) -> Result<(), ModelError> {
+    let (last, is_whole) = frames.end()?;
+    read(provider, &last, is_whole, partial)?;
+    match partial.finish {
+        None if is_whole && partial.is_nothing() => Err(ModelError::Unreadable),
+        None if !is_whole && !partial.is_over => Err(ModelError::Incomplete("the answer broke off")),
+        _ => Ok(()),
     }
 }
 
@@ -341,5 +361,27 @@ impl Drop for Request<'_> {
             metrics.add(Metric::ModelErrors, 1);
             self.timing.failed("given up");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_answer_in_one_piece_may_leave_out_why_it_ends() {
+        let bodies = [
+            r#"{"choices": [{"message": {"content": "Hi"}}]}"#,
+            r#"{"content": [{"type": "text", "text": "Hi"}], "stop_reason": null}"#,
+            r#"{"output": {"message": {"content": [{"text": "Hi"}]}}}"#,
+        ];
+        for (at, body) in bodies.into_iter().enumerate() {
+            let mut read = read_by_each("application/json", body.as_bytes());
+            assert_eq!(read.remove(at).unwrap().text, "Hi", "{body}");
+            assert!(read.into_iter().all(|other| other == Err(ModelError::Unreadable)), "{body}");
+        }
+        let stream = b"data: {\"choices\": [{\"delta\": {\"content\": \"Hi\"}}]}\n\n";
+        let read = read_by_each("text/event-stream", stream).remove(0);
+        assert_eq!(read, Err(ModelError::Incomplete("the answer broke off")));
     }
 }

@@ -46,7 +46,7 @@ use aws_config::SdkConfig;
 pub use answer::{Answer, Delta, Finish, NO_SINK, Reasoning, Sink, Usage};
 pub use choice::{ChoiceError, HostedModel, ModelChoice, ModelSettings};
 pub use error::ModelError;
-pub use hosted::Hosted;
+pub use hosted::{Hosted, read_by_each};
 pub use models::Models;
 pub use question::{Done, ImageAt, Question, Step, Tool};
 

@@ -54,8 +54,8 @@ impl Provider for OpenAi {
         }
     }
 
-    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>) {
-        choice(body, "message", answer);
+    fn read_whole(&self, body: &Frame, answer: &mut PartialAnswer<'_>) {
+        choice(&body.data, "message", answer);
     }
 }
 

@@ -81,18 +81,18 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns the body of an error that came in a stream instead of an answer, or after a part of it. By default, it is an
-    /// `error` at the top of a frame.
+    /// Returns the body of an error that came instead of an answer, or after a part of it.
     fn error_in<'a>(&self, frame: &'a Frame) -> Option<&'a Value> {
-        let error = &frame.data["error"];
-        (frame.event == "error" || error.is_object() || error.is_string()).then_some(&frame.data)
+        frame.error()
     }
 
     /// Adds one frame of a stream to the answer.
     fn read_frame(&self, frame: &Frame, answer: &mut PartialAnswer<'_>);
 
     /// Reads an answer in one piece, from a server that does not stream.
-    fn read_whole(&self, body: &Value, answer: &mut PartialAnswer<'_>);
+    fn read_whole(&self, body: &Frame, answer: &mut PartialAnswer<'_>) {
+        self.read_frame(body, answer);
+    }
 }
 
 /// The addressee of a request.
