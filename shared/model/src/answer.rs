@@ -59,7 +59,7 @@ pub struct Usage {
     pub input_tokens: u32,
     /// Tokens written, including thoughts.
     pub output_tokens: u32,
-    /// Tokens read from the provider's cache, if it says so.
+    /// Tokens read from the provider's cache, if it says so; `Some(0)` also if its API leaves out a 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached_input_tokens: Option<u32>,
     /// Our uncorrected estimate of the tokens read, for [`annals_core::tokens::correction`].

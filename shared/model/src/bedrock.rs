@@ -22,7 +22,6 @@ use annals_io::aws_host;
 use annals_io::recorder::Purpose;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::answer::{PartialAnswer, Usage, tokens};
@@ -32,9 +31,6 @@ use super::failure;
 use super::frames::Frame;
 use super::provider::{Endpoint, Provider};
 use super::question::Tool;
-
-/// Characters that are escaped in a model's id: a colon, and the slashes of an ARN.
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// `bedrock:<model>`: a model id, or the id or ARN of an inference profile. The optional part of a request is streaming.
 #[derive(Debug)]
@@ -58,8 +54,9 @@ impl Provider for Bedrock {
     }
 
     fn request(&self, endpoint: &Endpoint<'_>, conversation: &Conversation<'_>) -> (String, Value) {
-        let Endpoint { base_url, model, marks_cache, takes_option } = endpoint;
-        (url(base_url, model, *takes_option), body(model, conversation, *marks_cache))
+        let operation = if endpoint.with_option { "converse-stream" } else { "converse" };
+        let url = format!("{}/model/{}/{operation}", endpoint.base_url, endpoint.model_in_path());
+        (url, body(endpoint.model, conversation, endpoint.marks_cache))
     }
 
     fn refuses_option(&self, status: u16, body: &str) -> bool {
@@ -111,11 +108,6 @@ impl Provider for Bedrock {
         answer.usage = usage(&body["usage"]);
         answer.finish = body["stopReason"].as_str().map(finish);
     }
-}
-
-fn url(base_url: &str, model: &str, streams: bool) -> String {
-    let model = utf8_percent_encode(model, ESCAPED);
-    format!("{base_url}/model/{model}/{}", if streams { "converse-stream" } else { "converse" })
 }
 
 /// Returns the request's body; `marks` adds the places up to which the provider caches it, which only some models can.

@@ -245,7 +245,7 @@ impl Hosted {
             base_url: &self.base_url,
             model: &self.model.name,
             marks_cache: self.marks_cache,
-            takes_option: !self.known.refuses_option.load(Ordering::Relaxed),
+            with_option: !self.known.refuses_option.load(Ordering::Relaxed),
         };
         let (url, body) = self.model.provider.request(&endpoint, conversation);
         let body = body.to_string();

@@ -39,7 +39,7 @@ impl Provider for OpenAi {
 
     fn request(&self, endpoint: &Endpoint<'_>, conversation: &Conversation<'_>) -> (String, Value) {
         let url = format!("{}/chat/completions", endpoint.base_url);
-        (url, body(endpoint.model, conversation, endpoint.takes_option))
+        (url, body(endpoint.model, conversation, endpoint.with_option))
     }
 
     fn refuses_option(&self, status: u16, body: &str) -> bool {

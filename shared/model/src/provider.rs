@@ -6,7 +6,7 @@
 //!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold. A
 //!   step has all of its thoughts first, then its text, then its calls: an API that wants them in the order in which they came
 //!   needs a mark for each in `blocks`. What an API does by default and Annals does not want is switched off: storing
-//!   conversations, strict schemas. A model's name in a path is escaped, as in `bedrock.rs`. One that cuts a long request
+//!   conversations, strict schemas. One that cuts a long request
 //!   without an error must be told the window: that would be a field of `ModelSettings`, which `AgentConfig::from_env` sets,
 //!   where model and view meet, also for the fallback and `MODELS`, and then of [`Endpoint`].
 //! - **Answer.** It always streams, in a form that [`Frames`](super::frames::Frames) knows by its media type; a third one,
@@ -18,14 +18,16 @@
 //!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
 //!   means an error, `error_in` returns its frame, or both `finish` and `is_over` stay unset. An error in a stream is known
 //!   by its `type`, then by its `code`.
-//! - **Thoughts.** Signed ones go back unchanged within their run, and to no other provider. They are not stored: a reply
-//!   that continues after an approval, or that the fallback takes over, has them as text or not at all.
+//! - **Thoughts.** They go back within their run, and to no other provider: signed ones unchanged, others as text, if the API
+//!   takes that. Signatures are not stored: a reply that continues after an approval, or that the fallback takes over, has the
+//!   text or nothing. The stand-in for a missing signature may depend on the model's name.
 //! - **Time limits** are those of `hosted.rs`, the same for all.
 //!
 //! *Invariant:* nothing of a body is in an error or a log.
 
 use std::fmt;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde_json::Value;
 
 use super::answer::PartialAnswer;
@@ -103,7 +105,15 @@ pub(super) struct Endpoint<'a> {
     pub(super) model: &'a str,
     /// True if the request says what the provider caches.
     pub(super) marks_cache: bool,
-    /// True if the endpoint accepts the optional part of a request, as far as this process knows. It is one flag: of several
-    /// such parts, choose the one that an endpoint is most likely to refuse.
-    pub(super) takes_option: bool,
+    /// True if the request has its optional part, which the endpoint has not refused yet. It is one flag: of several such
+    /// parts, choose the one that an endpoint is most likely to refuse.
+    pub(super) with_option: bool,
+}
+
+impl Endpoint<'_> {
+    /// Returns the model's name for a path: escaped are a colon, and the slashes of an ARN.
+    pub(super) fn model_in_path(&self) -> PercentEncode<'_> {
+        const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+        utf8_percent_encode(self.model, ESCAPED)
+    }
 }

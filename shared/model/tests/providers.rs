@@ -392,7 +392,7 @@ async fn a_server_that_does_not_stream_is_understood() {
 async fn streaming_options_that_a_server_refuses_are_omitted_from_then_on() {
     for (model, has_usage) in [(OPENAI, false), (BEDROCK, true)] {
         let stage = stage(model).await;
-        stage.api.edit(|stored| stored.refuses_stream_options = true);
+        stage.api.edit(|stored| stored.refuses_option = true);
         for _ in 0..2 {
             let answer = stage.ask(&[user("hello")]).await.unwrap();
             assert_eq!(answer.text, "You said: hello");

@@ -88,7 +88,7 @@ impl Api for Bedrock {
             "converse" => false,
             _ => return Err(Refusal::new(StatusCode::NOT_FOUND, "UnknownOperationException")),
         };
-        if streams && state.refuses_stream_options {
+        if streams && state.refuses_option {
             return Err(bad("This model doesn't support the toolConfig in streaming mode."));
         }
         let fields = ["messages", "system", "toolConfig", "inferenceConfig", "additionalModelRequestFields"];

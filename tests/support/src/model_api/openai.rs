@@ -46,7 +46,7 @@ impl Api for OpenAi {
             let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
             return Err(Refusal::bad("stream_options", message));
         }
-        if state.refuses_stream_options && !body["stream_options"].is_null() {
+        if state.refuses_option && !body["stream_options"].is_null() {
             // Servers that validate every field word it like this.
             return Err(bad("[{'type': 'extra_forbidden', 'loc': ('body', 'stream_options')}]"));
         }

@@ -63,7 +63,7 @@ pub struct Stored {
     /// Never streams an answer, like servers that cannot stream.
     pub never_streams: bool,
     /// Refuses `stream_options`, like servers that do not know it; as Bedrock, refuses streaming altogether.
-    pub refuses_stream_options: bool,
+    pub refuses_option: bool,
     pub(super) mishaps: Vec<(usize, Mishap)>,
     /// Distinguishes the calls in streamed answers of OpenAI's form like this.
     pub numbering: Numbering,
