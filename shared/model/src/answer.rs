@@ -193,7 +193,7 @@ impl<'a> PartialAnswer<'a> {
 
     /// Returns the number of the next call, for providers that give none.
     pub(super) fn next_call(&self) -> u64 {
-        self.calls.last().map_or(0, |last| last.number + 1)
+        self.calls.last().map_or(0, |last| last.number.saturating_add(1))
     }
 
     /// Returns the number of the last call.

@@ -11,6 +11,7 @@
 //! - [`markdown`]: rendering for each platform
 //! - [`settings`]: settings, dates, commands, entries of memory
 //! - [`schemas`]: schemas of MCP tools
+//! - [`answers`]: answers of models
 //! - [`seeds`]: inputs to start from
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +20,7 @@
     reason = "properties for tests: a panic is a failure"
 )]
 
+pub mod answers;
 pub mod keys;
 pub mod markdown;
 pub mod messages;
@@ -39,7 +41,7 @@ pub struct Target {
 }
 
 /// All parsers.
-pub static TARGETS: [Target; 12] = [
+pub static TARGETS: [Target; 13] = [
     Target { name: "keys", check: keys::check, seeds: seeds::keys },
     Target { name: "cursors", check: keys::check_cursors, seeds: seeds::cursors },
     Target { name: "ui_message", check: messages::check_ui_message, seeds: seeds::ui_messages },
@@ -51,5 +53,6 @@ pub static TARGETS: [Target; 12] = [
     Target { name: "discord", check: platforms::check_discord, seeds: || seeds::of_platform("discord") },
     Target { name: "markdown", check: markdown::check, seeds: seeds::markdown },
     Target { name: "mcp_schema", check: schemas::check, seeds: seeds::schemas },
+    Target { name: "answers", check: answers::check, seeds: seeds::answers },
     Target { name: "settings", check: settings::check, seeds: seeds::settings },
 ];

@@ -192,6 +192,11 @@ pub fn schemas() -> Vec<Vec<u8>> {
     ])
 }
 
+/// Returns answers of each provider's API: frames, and in one piece.
+pub fn answers() -> Vec<Vec<u8>> {
+    texts(&include_str!("../../fixtures/models/answers.jsonl").lines().collect::<Vec<_>>())
+}
+
 /// Returns settings, dates, commands and documents.
 pub fn settings() -> Vec<Vec<u8>> {
     let mut found = texts(&[
