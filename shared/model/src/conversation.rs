@@ -1,21 +1,19 @@
 //! A request in a form that every provider accepts: [`Conversation`].
 //!
-//! The strictest, Bedrock and the chat templates of many open models, require the user first, then the assistant and the
-//! user in turns. So consecutive messages of one side are one turn of several blocks, for all providers alike; a summary,
-//! which nobody wrote, is in the user's turn; and if the first message in view is the assistant's, a line of the user's says
-//! that there was more.
+//! The strictest, Bedrock and the chat templates of many open models, want the user first, then assistant and user in turns. So
+//! consecutive messages of one side are one turn; a summary is in the user's; and if the first message in view is the
+//! assistant's, a line of the user's says that there was more.
 //!
-//! The part that does not change from one turn of a chat to the next comes first, since providers cache requests and charge
-//! less for a known beginning: tools, system part, and the messages up to [`Conversation::stable`]. What changes from turn to
-//! turn, recalled notes and the current time, comes after them. Sources: "Prompt caching"
-//! of OpenAI, Anthropic and Amazon Bedrock.
+//! Providers charge less for a beginning that they know. So first comes what stays from turn to turn: tools, system part, and
+//! the messages up to [`Conversation::stable`]; then recalled notes and the current time. Sources: "Prompt caching" of OpenAI,
+//! Anthropic and Amazon Bedrock.
 //!
-//! Calls of earlier turns are sent as they were in their own turn, without thoughts. They are sent as calls if tools are
-//! offered; if not, Anthropic and Bedrock accept no calls either, and they are written in words.
+//! Calls of earlier turns are sent without thoughts, and in words if no tools are offered: Anthropic and Bedrock accept no calls
+//! then.
 //!
 //! If several people speak, each message is an element with its sender, and [`markup::GUIDE`] comes first. Every text is
-//! escaped here, in a chat of one person too: see [`annals_core::markup`]. Not escaped are `SYSTEM_PROMPT`, which is the operator's,
-//! and thoughts, which their provider has signed, and which are sent to nobody else.
+//! escaped here ([`annals_core::markup`]), except `SYSTEM_PROMPT`, which is the operator's, and thoughts, which their provider
+//! has signed.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -77,10 +75,9 @@ pub(super) enum Block<'a> {
     Text(String),
     Image(&'a Image),
     Reasoning(&'a Reasoning),
-    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`; `PartialAnswer` makes one if the API
-    /// gives none. An API that takes less gets a pure function of the id, in call and result alike: later turns
-    /// send the same bytes, and caches hold. One that takes fewer names of tools gets others in its tools and here, which
-    /// `read_frame` turns back.
+    /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`, also if the API gives none. An API that
+    /// takes less gets a pure function of the id, in call and result alike: later turns send the same bytes, and caches hold.
+    /// One that takes fewer names of tools gets others in its tools and here, which `read_frame` turns back.
     Call(String, ToolCall),
     /// The result of a call, with its id. An API that wants an object gets the text in one.
     Result {

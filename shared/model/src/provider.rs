@@ -1,23 +1,19 @@
 //! The interface that each provider's API implements: [`Provider`]. `docs/adding-a-provider.md` has what a
 //! new one takes. An implementation is pure: no client, no clock, no retries.
 //!
-//! - **Request.** A [`Conversation`] has system part, turns of blocks (text, image, call, result, thought), tools and limits,
-//!   as the strictest provider wants them. `must_answer` means that no call is possible: no tools, `tool_choice: none`, or
-//!   calls in words. A request starts with the same bytes from turn to turn (tools, prompt, messages), so that caches hold. A
-//!   step has all of its thoughts first, then its text, then its calls: an API that wants them in the order in which they came
-//!   needs a mark for each in `blocks`. What an API does by default and Annals does not want is switched off: storing
-//!   conversations, strict schemas. One that cuts a long request
-//!   without an error must be told the window: that would be a field of `ModelSettings`, which `AgentConfig::from_env` sets,
-//!   where model and view meet, also for the fallback and `MODELS`, and then of [`Endpoint`].
-//! - **Answer.** It always streams, in a form that [`Frames`](super::frames::Frames) knows by its media type; a third one,
-//!   such as lines of JSON, is a variant there, and its emulator answers with that media type. A frame adds to a
-//!   [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must go back with them, such as signatures), `usage`,
-//!   and `finish`, after which only `usage` may follow: if the stream breaks off then, that is no error. `is_over` ends the
-//!   reading at once: it is set only at the stream's own end; a stream without such a mark ends with its body, after `finish`.
+//! - **Request.** A [`Conversation`] has system part, turns of blocks, tools and limits, as the strictest provider wants them.
+//!   `must_answer` means that no call is possible: no tools, `tool_choice: none`, or calls in words. A request starts with the
+//!   same bytes from turn to turn (tools, prompt, messages), so that caches hold. A step has its thoughts first, then its text,
+//!   then its calls: an API that wants the order in which they came needs a mark for each in `blocks`. Storing conversations and
+//!   strict schemas are switched off. An API that cuts a long request without an error must be told the window: a new field of
+//!   `ModelSettings`, which `AgentConfig::from_env` sets for all models, and of [`Endpoint`].
+//! - **Answer.** It always streams, in a form that [`Frames`](super::frames::Frames) knows by its media type; a third one is a
+//!   variant there. A frame adds to a [`PartialAnswer`]: text, thoughts, calls by number, `blocks` (what must go back with them,
+//!   such as signatures), `usage`, and `finish`, after which only `usage` may follow, or be lost. `is_over` ends the reading at
+//!   once: it is set only at the stream's own end; a stream without such a mark ends with its body.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
-//!   [`Provider::error_in`]. A stream that ends without `finish` broke off, and nothing of it is kept. If the stop reason
-//!   means an error, `error_in` returns its frame, or both `finish` and `is_over` stay unset. An error in a stream is known
-//!   by its `type`, then by its `code`.
+//!   [`Provider::error_in`], then by its `type` or `code`: also a stop reason that means an error. A stream without `finish`
+//!   broke off, and nothing of it is kept.
 //! - **Thoughts.** They go back within their run, and to no other provider: signed ones unchanged, others as text, if the API
 //!   takes that. Signatures are not stored: a reply that continues after an approval, or that the fallback takes over, has the
 //!   text or nothing. The stand-in for a missing signature may depend on the model's name.
