@@ -20,9 +20,9 @@
 //!   gives up with a notice, summaries and captures are skipped, a `/compact` gets a notice, and a join fails the attempt. A
 //!   tool is called only if two requests are left. Visits of the compactor belong to no turn, and are not counted.
 //! - **Their number as a setting** goes to `Recorder::new` in `run_turns` (`turn.rs`), before the profile is known, and
-//!   `RequestsSpent` names it. Refuse less than 6, whose third is one summary and its repeat. A summary that fails is
-//!   repeated only in the turn's next attempt, and only while less than a third is spent; its own run asks again only
-//!   in another way: a fallback, without a limit, or for less. From 6 to 11, a run's joins ([`JOINS`], each with a
+//!   `RequestsSpent` names it; the constant goes. Refuse less than 6, whose third is one summary and its repeat. A summary
+//!   that fails is repeated only in the turn's next attempt, and only while less than a third is spent; its own run asks
+//!   again only in another way: a fallback, without a limit, or for less. From 6 to 11, a run's joins ([`JOINS`], each with a
 //!   summary) can spend that third and then the attempts, so that the turn ends in a notice.
 //! - **Calls** are made in `call_tools` (`rounds.rs`) and, once approved, in `call_approved` (`resume.rs`). Count them in
 //!   `call_allowed` (`tools.rs`), after `check` and the look at `left`, before `carry_out`; its span has begun. Today a run

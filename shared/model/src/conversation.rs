@@ -46,8 +46,8 @@ pub(super) struct Conversation<'a> {
     pub(super) stable: Option<(usize, usize)>,
     /// True if this turn has made calls.
     has_called: bool,
-    /// Maximum tokens of the answer: set for summaries and captures (128 to 8,000), unless thoughts count in it and leave no
-    /// text.
+    /// Maximum tokens of the answer: set for summaries and captures (128 to 8,000). If thoughts count in it and leave no text,
+    /// `hosted.rs` asks again without it.
     pub(super) max_tokens: Option<u32>,
     /// The use of the answer, by which requests are limited.
     pub(super) purpose: Purpose,
@@ -77,7 +77,8 @@ pub(super) enum Block<'a> {
     Reasoning(&'a Reasoning),
     /// A call, with the id that joins it to its result: at most 64 of `[A-Za-z0-9_-]`, also if the API gives none. An API that
     /// takes less gets a pure function of the id, in call and result alike: later turns send the same bytes, and caches hold.
-    /// One that takes fewer names of tools gets others in its tools and here, which `read_frame` turns back.
+    /// One that takes fewer names of tools (up to 64 of the same characters) gets others in its tools and here, which
+    /// `read_frame` turns back by the name alone.
     Call(String, ToolCall),
     /// The result of a call, with its id. An API that wants an object gets the text in one.
     Result {

@@ -12,7 +12,8 @@
 //! - The fields that hold an error's text: `texts` reads strings, and nothing in lists. `of_body` takes `type` before
 //!   `code`, also where it is just `error`.
 //! - `CODES` and `status_of` for errors inside a stream that do not have their status as a number.
-//! - A pause before the next try that is in the body, and not in `Retry-After`.
+//! - A pause before the next try that is in the body, and not in `Retry-After`: `of_response`.
+//! - A status of its own: `by_response`.
 
 use std::time::Duration;
 

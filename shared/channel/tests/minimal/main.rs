@@ -247,6 +247,7 @@ fn draft(event: JsonView<'_>, settings: &Settings) -> Result<Draft, ParseError> 
     let chat_type = Some(if group_id.is_some() { ChatType::Group } else { ChatType::Private });
     let sender_is_bot = event.flag("isBot");
     let mut metadata = Metadata::from(FromPlatform { sender_is_bot, chat_type, ..FromPlatform::default() });
+    // Here a press is no message that a reply can name.
     let message_id = event.id("id").filter(|_| !event.has("press")).map(str::to_owned);
     metadata.set_ids_of(ABOUT.channel, &Ids { thread_id, message_id });
     // An edit has the id and the time of the message that it changes.
