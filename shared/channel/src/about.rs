@@ -13,7 +13,7 @@ use crate::setup::SetupCommand;
 pub struct About {
     /// The channel.
     pub channel: Channel,
-    /// Settings by which the webhook tells the platform's calls from forged ones, for `replay`'s hint after a 401 alone.
+    /// Settings by which the webhook tells the platform's calls from forged ones. Only `replay` names them, after a 401.
     pub proofs: &'static [&'static str],
     /// Detail of the 401 for a call that is not the platform's. It is the same for every reason, so that a forger learns
     /// nothing.
@@ -21,7 +21,8 @@ pub struct About {
     /// Secret of the settings that apply if nothing is set:
     /// [`ChannelDefinition::development`](crate::channel::ChannelDefinition::development). Everybody knows it.
     pub development_secret: &'static str,
-    /// All settings of the channel. The first is one that must be set.
+    /// All settings of the channel. The first is one that must be set. One whose default is only
+    /// [described](Setting::described) counts as a [secret](About::secrets).
     pub settings: &'static [Setting],
     /// Setting with the address of the platform's API. On a host of the operator's own it has no default: it is
     /// [described](Setting::described) as required, read by [`all_or_none`](crate::settings::all_or_none) with the secrets,

@@ -41,7 +41,9 @@ fn settings_of(case: &Value) -> Settings {
 pub fn check_rules(cases: &str, event: fn(&Value) -> Value, parse: Parse) {
     let cases: Vec<Value> = serde_json::from_str(cases).unwrap();
     for case in &cases {
-        let summary = summary(&only(parse(&event(case), &settings_of(case))));
+        let found = parse(&event(case), &settings_of(case)).unwrap();
+        assert_eq!(found.len(), 1, "{case}\ngives {found:?}");
+        let summary = summary(&found[0]);
         let outline = summary.lines().next().unwrap_or_default();
         assert!(outline.contains(case["is"].as_str().unwrap()), "{case}\ngives {outline}");
         assert!(!outline.contains("secret"), "{outline}");
@@ -122,7 +124,10 @@ fn summary(incoming: &Incoming) -> String {
             let (at, key) = (at.unwrap_or_default(), key.unwrap_or_default());
             format!("withdrawal {message_id} at {at} in {chats:?} under {key}: {words}")
         }
-        Incoming::Membership { chat, left, at } => format!("membership {chat} {} {at}", left.is_none()),
+        Incoming::Membership { chat, left, at } => {
+            let reason = left.map(|reason| format!(": {reason}")).unwrap_or_default();
+            format!("membership {chat} {} {at}{reason}", left.is_none())
+        }
         Incoming::Press(press) => format!("press {} by {}", press.button.data(), press.by.user_id),
         Incoming::Ignored { kind, reason } => format!("ignored {kind}: {reason}"),
     };

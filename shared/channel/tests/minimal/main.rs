@@ -191,7 +191,7 @@ impl Webhook for PagerWebhook {
 
 // parse.rs, gate.rs
 
-/// Id of the bot, as which people write to it and mention it.
+/// Id of the bot, as which people write to it and mention it. If it were a setting, `hello` would leave it out.
 const BOT: &str = "bot";
 
 /// Returns the events of a call. One that cannot be read is ignored, so that the others are not lost.
