@@ -32,7 +32,7 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// Returns the body of an error, if there is an `error` at the top.
+    /// Returns the body of an error: of an event `error`, or with an `error` at the top.
     pub(super) fn error(&self) -> Option<&Value> {
         let error = &self.data["error"];
         (self.event == "error" || error.is_object() || error.is_string()).then_some(&self.data)

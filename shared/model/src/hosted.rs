@@ -273,11 +273,17 @@ impl Hosted {
     }
 }
 
-/// Reads a body of this media type as an answer of each provider; for tests.
+/// Reads a body of this media type, which comes in two chunks, as an answer of each provider; for tests.
 pub fn read_by_each(media_type: &str, body: &[u8]) -> Vec<Result<Answer, ModelError>> {
     let read_by = |provider: &&dyn Provider| {
         let (mut frames, mut partial) = (Frames::new(media_type), PartialAnswer::new(NO_SINK, String::new()));
-        read(*provider, &frames.push(&Bytes::copy_from_slice(body))?, false, &mut partial)?;
+        let (first, second) = body.split_at(body.len() / 2);
+        for chunk in [first, second] {
+            read(*provider, &frames.push(&Bytes::copy_from_slice(chunk))?, false, &mut partial)?;
+            if partial.is_over {
+                return partial.into_answer(0);
+            }
+        }
         end(*provider, frames, &mut partial)?;
         partial.into_answer(0)
     };
@@ -301,7 +307,8 @@ fn read(
     Ok(())
 }
 
-/// Adds what is left at the end of the body. Only an answer in one piece may leave out why it ends, as some servers do.
+/// Adds what is left at the end of the body. An answer in one piece may leave out why it ends, as some servers do; a stream
+/// only if its end is marked.
 fn end(provider: &dyn Provider, frames: Frames, partial: &mut PartialAnswer<'_>) -> Result<(), ModelError> {
     let (last, is_whole) = frames.end()?;
     read(provider, &last, is_whole, partial)?;
@@ -369,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_answer_in_one_piece_may_leave_out_why_it_ends() {
+    fn an_answer_may_leave_out_why_it_ends_if_it_is_in_one_piece_or_its_end_is_marked() {
         let bodies = [
             r#"{"choices": [{"message": {"content": "Hi"}}]}"#,
             r#"{"content": [{"type": "text", "text": "Hi"}], "stop_reason": null}"#,
@@ -380,8 +387,11 @@ mod tests {
             assert_eq!(read.remove(at).unwrap().text, "Hi", "{body}");
             assert!(read.into_iter().all(|other| other == Err(ModelError::Unreadable)), "{body}");
         }
-        let stream = b"data: {\"choices\": [{\"delta\": {\"content\": \"Hi\"}}]}\n\n";
-        let read = read_by_each("text/event-stream", stream).remove(0);
-        assert_eq!(read, Err(ModelError::Incomplete("the answer broke off")));
+        let stream = |end| {
+            let body = format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"Hi\"}}}}]}}\n\n{end}");
+            read_by_each("text/event-stream", body.as_bytes()).remove(0)
+        };
+        assert_eq!(stream(""), Err(ModelError::Incomplete("the answer broke off")));
+        assert_eq!(stream("data: [DONE]\n\n").unwrap().text, "Hi");
     }
 }

@@ -12,8 +12,8 @@
 //!   such as signatures), `usage`, and `finish`, after which only `usage` may follow, or be lost. `is_over` ends the reading at
 //!   once: it is set only at the stream's own end; a stream without such a mark ends with its body.
 //! - **Failure.** An error before the answer is recognised by its status and text, only in `failure.rs`; one within it by
-//!   [`Provider::error_in`], then by its `type` or `code`: also a stop reason that means an error. A stream without `finish`
-//!   broke off, and nothing of it is kept.
+//!   [`Provider::error_in`], then by its `type` or `code`. A stream with neither `finish` nor `is_over` broke off, and nothing of
+//!   it is kept. For a stop reason that means an error, set neither, or return its frame in `error_in`.
 //! - **Thoughts.** They go back within their run, and to no other provider: signed ones unchanged, others as text, if the API
 //!   takes that. Signatures are not stored: a reply that continues after an approval, or that the fallback takes over, has the
 //!   text or nothing. The stand-in for a missing signature may depend on the model's name.
@@ -87,7 +87,7 @@ pub(super) trait Provider: fmt::Debug + Send + Sync {
     /// Adds one frame of a stream to the answer.
     fn read_frame(&self, frame: &Frame, answer: &mut PartialAnswer<'_>);
 
-    /// Reads an answer in one piece, from a server that does not stream.
+    /// Reads an answer in one piece, from a server that does not stream: like a frame of a stream, if it has that form.
     fn read_whole(&self, body: &Frame, answer: &mut PartialAnswer<'_>) {
         self.read_frame(body, answer);
     }
@@ -107,7 +107,7 @@ pub(super) struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// Returns the model's name for a path: escaped are a colon, and the slashes of an ARN.
+    /// Returns the model's name, escaped for a path, such as the slashes of an ARN.
     pub(super) fn model_in_path(&self) -> PercentEncode<'_> {
         const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
         utf8_percent_encode(self.model, ESCAPED)

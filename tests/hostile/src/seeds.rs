@@ -192,9 +192,11 @@ pub fn schemas() -> Vec<Vec<u8>> {
     ])
 }
 
-/// Returns answers of each provider's API: frames, and in one piece.
+/// Returns answers of each provider's API: frames, and in one piece; and a stream of Bedrock's as it comes.
 pub fn answers() -> Vec<Vec<u8>> {
-    texts(&include_str!("../../fixtures/models/answers.jsonl").lines().collect::<Vec<_>>())
+    let mut found = texts(&include_str!("../../fixtures/models/answers.jsonl").lines().collect::<Vec<_>>());
+    found.push(include_bytes!("../../fixtures/models/answer.eventstream").to_vec());
+    found
 }
 
 /// Returns settings, dates, commands and documents.
