@@ -48,6 +48,7 @@ fn provider_of(model: &str) -> &str {
 
 /// An API, and one provider's model of it.
 struct Stage {
+    name: String,
     api: ModelApi,
     clock: Clock,
     model: Model,
@@ -74,13 +75,13 @@ async fn stage(model: &str) -> Stage {
     stage_with(model, |_| {}).await
 }
 
-async fn stage_with(model: &str, change: impl Fn(&mut ModelSettings)) -> Stage {
+async fn stage_with(name: &str, change: impl Fn(&mut ModelSettings)) -> Stage {
     let api = ModelApi::start().await;
     let clock = Clock::manual(Timestamp::from_secs(1_763_765_920));
-    let mut settings = settings(&api, model);
+    let mut settings = settings(&api, name);
     change(&mut settings);
     let model = Model::new(&settings, &clock, Some(&aws(AWS_SECRET))).unwrap();
-    Stage { api, clock, model }
+    Stage { name: name.into(), api, clock, model }
 }
 
 impl Stage {
@@ -89,7 +90,7 @@ impl Stage {
     }
 
     fn well_formed(&self) {
-        assert_eq!(self.api.refusals(), [""; 0], "{:?}", self.api.paths());
+        assert_eq!(self.api.refusals(), [""; 0], "{}", self.name);
     }
 }
 

@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::http::header::AsHeaderName;
 use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fault_proxy::Service;
 pub use crate::server::{Answer, picture};
@@ -47,8 +47,13 @@ pub trait Platform: Default + Send + 'static {
     /// Carries a call out, or refuses it.
     fn answer(&mut self, name: &str, request: &Request) -> Answer;
 
-    /// Returns the answer to a call too many, which may come again after `wait`.
+    /// Returns the answer to a call too many, which may come again after `wait`, or after the next second.
     fn too_many(wait: Duration) -> Answer;
+
+    /// Returns the answer of an API that fails inside.
+    fn failure() -> Answer {
+        Answer::json(502, &json!({}))
+    }
 
     /// Returns true if [`Emulator::rate_limit`] concerns the calls of this name.
     fn is_limited(_name: &str) -> bool {
@@ -84,6 +89,11 @@ impl Request {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
+}
+
+/// Returns `wait` in seconds, rounded up.
+pub(crate) fn whole_secs(wait: Duration) -> u64 {
+    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }
 
 /// A call, taken or refused.
@@ -148,14 +158,14 @@ impl<P: Platform> Emulator<P> {
         Self { store, base_url: format!("{}{}", server.url, P::PATH), _server: server }
     }
 
-    /// The address of the API, for `<PLATFORM>_API_BASE`.
+    /// Returns the address of the API, for `<PLATFORM>_API_BASE`.
     pub fn base_url(&self) -> &str {
         &self.base_url
     }
 
     /// Returns the service that a proxy in front of it emulates, too.
     pub fn service(&self) -> Service {
-        Service::Platform(P::too_many)
+        Service::Platform { failure: P::failure, too_many: P::too_many }
     }
 
     /// Changes what it holds and does.
@@ -163,22 +173,22 @@ impl<P: Platform> Emulator<P> {
         change(&mut self.store())
     }
 
-    /// The messages taken, in order.
+    /// Returns the messages taken, in order.
     pub fn sent(&self) -> Vec<P::Sent> {
         self.store().sent().to_vec()
     }
 
-    /// All calls, in order.
+    /// Returns all calls, in order.
     pub fn calls(&self) -> Vec<Call> {
         self.store().base().calls.clone()
     }
 
-    /// The statuses of the calls of this name, in order.
+    /// Returns the statuses of the calls of this name, in order.
     pub fn statuses(&self, name: &str) -> Vec<u16> {
         self.calls().into_iter().filter(|call| call.name == name).map(|call| call.status).collect()
     }
 
-    /// The codes of the calls of this name, in order.
+    /// Returns the codes of the calls of this name, in order.
     pub fn codes(&self, name: &str) -> Vec<i64> {
         self.calls().into_iter().filter(|call| call.name == name).map(|call| call.code).collect()
     }
@@ -188,28 +198,28 @@ impl<P: Platform> Emulator<P> {
         self.statuses(name).len()
     }
 
-    /// The most calls of this name that were under way at once.
+    /// Returns the most calls of this name that were under way at once.
     pub fn at_once(&self, name: &str) -> usize {
         self.store().base().under_way.get(name).map_or(0, |(_, most)| *most)
     }
 
-    /// The next `times` calls, of those that [are limited](Platform::is_limited), are too many, with this wait.
+    /// Limits the next `times` calls of those that [are limited](Platform::is_limited), with this wait.
     pub fn rate_limit(&self, times: usize, wait_secs: f64) {
         self.store().base().rate_limit = (times, Duration::from_secs_f64(wait_secs));
     }
 
-    /// The next `times` calls, of those that [can fail](Platform::can_fail), are answered with `status`, a proxy's page and
-    /// no JSON.
+    /// Answers the next `times` calls, of those that [can fail](Platform::can_fail), with `status`, a proxy's page and no
+    /// JSON.
     pub fn fail(&self, times: usize, status: u16) {
         self.store().base().fail = (times, status);
     }
 
-    /// The next `times` messages are taken, and answered 200 with a page of somebody else's.
+    /// Takes the next `times` messages, and answers 200 with a page of somebody else's.
     pub fn garble(&self, times: usize) {
         self.store().base().garbage = times;
     }
 
-    /// The next `times` messages are taken, and not answered.
+    /// Takes the next `times` messages, and does not answer.
     pub fn hang(&self, times: usize) {
         self.store().base().hang = times;
     }

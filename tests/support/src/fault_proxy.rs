@@ -27,8 +27,13 @@ pub enum Service {
     S3,
     /// DynamoDB, S3 and SQS at one address, as `annals aws` serves them.
     Aws,
-    /// A platform's API, with the answer to a call too many: [`Emulator::service`](crate::emulator::Emulator::service).
-    Platform(fn(Duration) -> Answer),
+    /// A platform's API: [`Emulator::service`](crate::emulator::Emulator::service).
+    Platform {
+        /// Returns its answer if it fails inside.
+        failure: fn() -> Answer,
+        /// Returns its answer to a call too many, with the wait.
+        too_many: fn(Duration) -> Answer,
+    },
     /// A model's API.
     Model,
     /// A server of tools.
@@ -317,7 +322,8 @@ impl Service {
             }
             Self::Aws => json(500, "", r#"{"__type":"com.amazonaws.sqs#InternalFailure"}"#),
             Self::S3 => xml(500, "InternalError"),
-            Self::Platform(_) | Self::Mcp => json(502, "", "{}"),
+            Self::Platform { failure, .. } => json_of(failure()),
+            Self::Mcp => json(502, "", "{}"),
             Self::Model => json(500, "", r#"{"error":{"message":"internal","type":"server_error"}}"#),
         }
     }
@@ -336,11 +342,7 @@ impl Service {
             ),
             Self::Aws => json(400, "", r#"{"__type":"com.amazonaws.sqs#RequestThrottled"}"#),
             Self::S3 => xml(503, "SlowDown"),
-            Self::Platform(too_many) => {
-                let Answer { status, header, body, .. } = too_many(Duration::from_secs(1));
-                let line = |(name, value)| format!("{name}: {value}\r\n");
-                json(status, &header.map(line).unwrap_or_default(), &String::from_utf8(body).unwrap())
-            }
+            Self::Platform { too_many, .. } => json_of(too_many(Duration::from_millis(200))),
             Self::Mcp => json(429, "Retry-After: 1\r\n", "{}"),
             Self::Model => json(
                 429,
@@ -358,6 +360,11 @@ impl Service {
             one => one,
         }
     }
+}
+
+fn json_of(Answer { status, header, body, .. }: Answer) -> Vec<u8> {
+    let line = |(name, value)| format!("{name}: {value}\r\n");
+    json(status, &header.map(line).unwrap_or_default(), &String::from_utf8(body).unwrap())
 }
 
 fn json(status: u16, headers: &str, body: &str) -> Vec<u8> {

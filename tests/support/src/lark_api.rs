@@ -1,8 +1,9 @@
 //! Lark's Open API on the loopback address: an emulator that keeps its state and refuses what Lark refuses.
 //!
-//! Tests assert on what it stored ([`LarkApi::sent`]) and on what was asked of it ([`LarkApi::calls`]). It knows the app's token, the bot, and getting, listing, sending and answering
-//! messages, their resources, and reactions to them. Every chat exists, with the bot in it, unless a test says otherwise; so does every message, of no chat in
-//! particular until a test [seeds](LarkApi::seed) it. Its clock moves only by [`LarkApi::pass`].
+//! Tests assert on what it stored ([`LarkApi::sent`]) and on what was asked of it ([`LarkApi::calls`]). It knows the app's token,
+//! the bot, and getting, listing, sending and answering messages, their resources, and reactions to them. Every chat exists, with
+//! the bot in it, unless a test says otherwise; so does every message, of no chat in particular until a test
+//! [seeds](LarkApi::seed) it. Its clock moves only by [`LarkApi::pass`].
 //!
 //! Codes and words are those of <https://open.larksuite.com/document/uAjLw4CM/ukTMukTMukTM/reference/im-v1/message/reply>.
 

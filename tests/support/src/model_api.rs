@@ -225,7 +225,8 @@ impl ModelApi {
     /// Returns the messages of all well-formed requests as they came, in order of arrival.
     pub fn raw_messages(&self) -> Vec<Vec<Value>> {
         let state = self.shared.state();
-        let messages = |call: &Call| call.api.prompt(&call.raw)[2].as_array().cloned().unwrap_or_default();
+        let messages =
+            |call: &Call| call.api.prompt(&call.raw)[2].as_array().expect("a list of messages").clone();
         state.calls.iter().map(messages).collect()
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::http::header;
 use serde_json::{Value, json};
 
-use crate::emulator::{Answer, Base, Emulator, Platform, Request};
+use crate::emulator::{Answer, Base, Emulator, Platform, Request, whole_secs};
 
 mod files;
 mod refusal;
@@ -183,7 +183,7 @@ impl Platform for Store {
         &self.sent
     }
 
-    /// `sendMessage`, …; `file` for a download.
+    /// Returns `sendMessage`, …; `file` for a download.
     fn name(request: &Request) -> String {
         let path = request.uri.path();
         let method = path.trim_start_matches("/bot").split_once('/').map_or("", |(_, method)| method);
@@ -202,7 +202,11 @@ impl Platform for Store {
     }
 
     fn too_many(wait: Duration) -> Answer {
-        too_many(wait.as_secs()).into()
+        too_many(whole_secs(wait)).into()
+    }
+
+    fn failure() -> Answer {
+        Refusal(502, "Bad Gateway", Value::Null).into()
     }
 
     fn is_limited(name: &str) -> bool {

@@ -7,7 +7,7 @@ use axum::http::header;
 use serde_json::{Map, Value, json};
 
 use super::{application, public_key};
-use crate::emulator::{Answer, Base, Platform, Request, picture};
+use crate::emulator::{Answer, Base, Platform, Request, picture, whole_secs};
 
 /// The only application, which is also its bot's user id.
 pub const APPLICATION_ID: &str = "1457469483726668048";
@@ -187,11 +187,9 @@ impl Platform for Store {
     }
 
     fn too_many(wait: Duration) -> Answer {
-        let wait = wait.as_secs_f64();
-        Answer::json(
-            429,
-            &json!({"message": "You are being rate limited.", "retry_after": wait, "global": false}),
-        )
+        let told = json!({"message": "You are being rate limited.", "retry_after": wait.as_secs_f64(), "global": false});
+        let header = Some((header::RETRY_AFTER, whole_secs(wait).to_string()));
+        Answer { header, ..Answer::json(429, &told) }
     }
 
     async fn intercept(request: &Request) -> Option<Answer> {

@@ -7,7 +7,7 @@ use axum::extract;
 use axum::http::{HeaderName, header};
 use serde_json::{Value, json};
 
-use crate::emulator::{Answer, Base, Platform, Request, picture};
+use crate::emulator::{Answer, Base, Platform, Request, picture, whole_secs};
 use crate::server::take;
 
 /// The only app.
@@ -159,7 +159,7 @@ impl Platform for Store {
         &self.sent
     }
 
-    /// `token`, `bot`, `chat`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
+    /// Returns `token`, `bot`, `chat`, `get`, `resource`, `list`, `send`, `reply`, `react`, `unreact`, or else the path.
     fn name(request: &Request) -> String {
         let path = request.uri.path();
         let name = match (request.method.as_str(), parts_of(path).as_slice()) {
@@ -184,7 +184,7 @@ impl Platform for Store {
 
     fn too_many(wait: Duration) -> Answer {
         let refused = Refusal(429, 99_991_400, "request trigger frequency limit".into());
-        Answer { header: Some((RESET, wait.as_secs().to_string())), ..refused.into() }
+        Answer { header: Some((RESET, whole_secs(wait).to_string())), ..refused.into() }
     }
 
     fn is_limited(name: &str) -> bool {

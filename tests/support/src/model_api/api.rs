@@ -30,10 +30,11 @@ pub(super) static APIS: [&dyn Api; 3] = [&OpenAi, &Anthropic, &Bedrock];
 pub(super) trait Api: Send + Sync {
     fn facts(&self) -> Facts;
 
-    /// Returns the route of the list of models below [`Facts::path`], and the list, with the one model `test`.
-    fn models(&self) -> (&'static str, Value) {
+    /// Returns the route of the list of models below [`Facts::path`], and the list, with the one model `test`; `None` if the API
+    /// has none there.
+    fn models(&self) -> Option<(&'static str, Value)> {
         let model = json!({"id": "test", "object": "model", "created": 1, "owned_by": "test"});
-        ("/models", json!({"object": "list", "data": [model]}))
+        Some(("/models", json!({"object": "list", "data": [model]})))
     }
 
     /// Checks that a request has the key `API_KEY`, or is signed.

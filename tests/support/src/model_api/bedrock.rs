@@ -37,7 +37,11 @@ impl Api for Bedrock {
         }
     }
 
-    /// A signature of version 4, made again from the request, or an API key of Bedrock's.
+    fn models(&self) -> Option<(&'static str, Value)> {
+        None
+    }
+
+    /// Checks a signature of version 4, made again from the request, or an API key of Bedrock's.
     fn check_key(&self, request: &Request<'_>) -> Result<(), Refusal> {
         let refused = |message: &str| Err(Refusal::new(StatusCode::FORBIDDEN, message));
         let authorization = request.header("authorization");
@@ -187,13 +191,13 @@ impl Api for Bedrock {
             .collect()
     }
 
-    /// An exception in the stream.
+    /// Returns an exception in the stream.
     fn overload(&self) -> Vec<u8> {
         let headers = [(":message-type", "exception"), (":exception-type", "throttlingException")];
         message(&headers, &json!({"message": "Too many requests, please wait."}))
     }
 
-    /// `{"message"}` and a header.
+    /// Returns `{"message"}` and a header.
     fn error(&self, refusal: &Refusal) -> Response {
         let kind = match refusal.status.as_u16() {
             400 => "ValidationException",

@@ -20,9 +20,13 @@ use super::state::{Asked, Hangs, Running, Shared, Stored};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let routes = APIS.into_iter().fold(Router::new(), |routes, api| {
-        let (Facts { path, route, .. }, (list, _)) = (api.facts(), api.models());
+        let Facts { path, route, .. } = api.facts();
         let own = Router::new().route(&format!("{path}{route}"), post(ask));
-        routes.merge(own.route(&format!("{path}{list}"), get(models)).route_layer(Extension(api)))
+        let own = match api.models() {
+            Some((list, _)) => own.route(&format!("{path}{list}"), get(models)),
+            None => own,
+        };
+        routes.merge(own.route_layer(Extension(api)))
     });
     routes.fallback(no_such_url).method_not_allowed_fallback(no_such_url).with_state(shared)
 }
@@ -59,7 +63,7 @@ async fn models(
     let request = Request { headers: &headers, uri: &uri, path: &HashMap::new(), body: &[] };
     let mut state = shared.state();
     match check_key(&state, api, &request) {
-        Ok(()) => Json(api.models().1).into_response(),
+        Ok(()) => Json(api.models().map(|(_, list)| list)).into_response(),
         Err(refusal) => {
             state.refusals.push(refusal.message.clone());
             refusal.into_response(api)
