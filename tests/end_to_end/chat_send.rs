@@ -172,7 +172,7 @@ async fn an_allowed_chat_gets_a_text_after_approval_and_any_other_none() {
     app.finish().await;
 }
 
-/// What is sent asks no model, so two chats that may send to each other do not go on for ever.
+/// A sent text asks no model, so two chats that may send to each other do not go on for ever.
 #[tokio::test]
 async fn two_chats_that_send_to_each_other_make_no_loop() {
     let app = started(&[]).await;

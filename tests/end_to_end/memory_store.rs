@@ -216,7 +216,7 @@ async fn of_two_changes_the_last_is_undone_first() {
     assert_eq!(world.entries(&ada).await, numbered(&["Tea."]));
 }
 
-/// What is stored of entries and captures by a program before they had a lifecycle is read, and completed.
+/// Entries and captures from before they had a lifecycle are read, and completed.
 #[tokio::test]
 async fn entries_and_captures_of_an_earlier_version_are_read() {
     let world = World::new().await;

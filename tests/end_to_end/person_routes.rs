@@ -249,7 +249,7 @@ async fn an_export_has_nothing_of_who_spoke_long_before() {
     app.finish().await;
 }
 
-/// What the other person's chat tells of somebody who was linked to it is erased with them.
+/// Messages about somebody who was linked to another person's chat are erased with them.
 #[tokio::test]
 async fn nothing_in_the_chat_of_an_earlier_link_tells_of_an_erased_person() {
     let app = by_person().start().await;

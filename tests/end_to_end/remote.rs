@@ -97,7 +97,7 @@ async fn what_is_wrong_with_the_address_or_the_key_is_said() {
     app.finish().await;
 }
 
-/// Whether a program uses the data directory or not.
+/// A program that uses the data directory makes no difference.
 #[tokio::test]
 async fn chats_are_those_of_the_data_directory_if_no_program_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -201,7 +201,7 @@ async fn erasing_a_person_erases_a_title_in_their_words() {
     app.finish().await;
 }
 
-/// What a turn and a visit cost is in `budgets.rs` and `due.rs`: the title goes with their writes.
+/// The cost is in `budgets.rs` and `due.rs`: the title goes with the writes of a turn and of a visit.
 #[tokio::test]
 async fn a_title_that_comes_while_its_chat_is_deleted_is_deleted_with_it() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! How a turn went: `GET /v1/chats/{chatId}/turns/{id}`, and the count of its requests.
+//! The steps of a turn: `GET /v1/chats/{chatId}/turns/{id}`, and the count of its requests.
 
 use std::time::Duration;
 

@@ -94,7 +94,7 @@ async fn usage_is_summed_by_chat_person_key_model_and_day() {
     app.finish().await;
 }
 
-/// What was read stays counted when it has left the table.
+/// Tokens stay counted when their records have left the table.
 #[tokio::test]
 async fn usage_command_tells_of_today_and_of_thirty_days() {
     let app = priced().await;

@@ -7,7 +7,7 @@ pub(super) struct JsonEscapes<R> {
     file: R,
     /// True after a backslash that begins an escape.
     is_escape: bool,
-    /// What is read before the file goes on.
+    /// Bytes that are read before the file goes on.
     inserted: &'static [u8],
 }
 

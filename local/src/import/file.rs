@@ -25,7 +25,7 @@ pub(super) struct Source {
     known: Known,
 }
 
-/// What is known of a file, by its format.
+/// Survey of a file, by its format.
 #[derive(Clone, Debug)]
 enum Known {
     Messages(jsonl::Survey),

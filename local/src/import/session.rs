@@ -5,7 +5,7 @@ use std::time::Duration;
 use annals_core::sort_key::Timestamp;
 use annals_engine::settings::ViewConfig;
 
-/// What is said in a chat, as far as it decides where a Session starts.
+/// Messages of a chat, as far as they decide where a Session starts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ImportedChat {
     messages: Vec<Message>,

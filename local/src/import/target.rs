@@ -155,7 +155,7 @@ fn is_within(piece: &str, whole: &str) -> bool {
     piece.chars().all(|c| whole.any(|w| w == c))
 }
 
-/// What becomes of a message.
+/// Result of looking a message up in its chat.
 enum Fate {
     /// It is stored already.
     Present,
@@ -171,7 +171,7 @@ struct Target {
     /// Its name for people.
     name: Arc<str>,
     stored: Stored,
-    /// What is said in it, the new messages included.
+    /// Its messages, the new ones included.
     said: ImportedChat,
     /// Time of the first new message.
     first: Option<Timestamp>,

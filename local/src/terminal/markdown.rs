@@ -27,7 +27,7 @@ pub(super) struct Markdown {
     /// Codes of the whole text, and of the line.
     base: Vec<&'static str>,
     line: Vec<&'static str>,
-    /// What is not shown yet.
+    /// Text that is not shown yet.
     held: String,
     is_in_line: bool,
     /// The fence of the block of code that the text is in.

@@ -1,4 +1,4 @@
-//! What must be known of an export before its messages are converted: [`Survey`].
+//! Facts about an export that the conversion of its messages needs: [`Survey`].
 
 use std::collections::{HashMap, HashSet};
 
