@@ -47,7 +47,8 @@ pub trait Webhook: Send + Sync + 'static {
     /// - **A check of the address by `GET`** needs a method here with the query (a wrong token is 401 like any other; without
     ///   that query a `GET` stays 405, as `http_access.rs` asserts), a [`Response`] of plain text, `.get(…)` in
     ///   `shared/runtime/src/webhook.rs`, and in the template a second event of the function, under another name than `Webhook`,
-    ///   since tests read that one. The guard of the local program and the gateway pass each method. [`probe`](crate::setup::probe) only posts.
+    ///   since tests read that one. The guard of the local program and the gateway pass each method.
+    ///   [`probe`](crate::setup::probe) only posts.
     ///
     /// # Errors
     ///
@@ -157,8 +158,8 @@ pub struct Events {
     /// The events, in order. After one that cannot be stored, the rest comes with the redelivery of the call.
     pub incoming: Vec<Incoming>,
     /// False if the times of the drafts are those of the event and not of the message: then the first time is kept. All calls
-    /// about a message have the same value, since only one with `false` takes the time stored first. It is no time of arrival: if the event has
-    /// none, it is that of a signed header, which [`Webhook::verify`] adds to the event.
+    /// about a message have the same value, since only one with `false` takes the time stored first. It is no time of arrival:
+    /// if the event has none, it is that of a signed header, which [`Webhook::verify`] adds to the event.
     pub has_own_time: bool,
     /// The response once all of them are stored.
     pub response: Response,

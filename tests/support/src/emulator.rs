@@ -1,6 +1,6 @@
 //! The base of the emulators of platforms: a server that notes its calls, and fails, hangs and limits as a test says.
 //!
-//! A platform is a [`Platform`], its state with its rules; what else a test says and asks is in methods of the
+//! A platform implements [`Emulated`] for its state, with its rules. What else a test says and asks is in methods of the
 //! [`Emulator`] of that.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub struct Emulator<P> {
 }
 
 /// The state of a platform, with the rules by which it takes and refuses calls.
-pub trait Platform: Default + Send + 'static {
+pub trait Emulated: Default + Send + 'static {
     /// A message that was taken.
     type Sent: Clone;
     /// The path of the API.
@@ -143,7 +143,7 @@ impl Base {
     }
 }
 
-impl<P: Platform> Emulator<P> {
+impl<P: Emulated> Emulator<P> {
     /// Starts one at a free port of `127.0.0.1`.
     pub async fn start() -> Self {
         Self::start_at(0).await
@@ -203,12 +203,12 @@ impl<P: Platform> Emulator<P> {
         self.store().base().under_way.get(name).map_or(0, |(_, most)| *most)
     }
 
-    /// Limits the next `times` calls of those that [are limited](Platform::is_limited), with this wait.
+    /// Limits the next `times` calls of those that [are limited](Emulated::is_limited), with this wait.
     pub fn rate_limit(&self, times: usize, wait_secs: f64) {
         self.store().base().rate_limit = (times, Duration::from_secs_f64(wait_secs));
     }
 
-    /// Answers the next `times` calls, of those that [can fail](Platform::can_fail), with `status`, a proxy's page and no
+    /// Answers the next `times` calls, of those that [can fail](Emulated::can_fail), with `status`, a proxy's page and no
     /// JSON.
     pub fn fail(&self, times: usize, status: u16) {
         self.store().base().fail = (times, status);
@@ -235,9 +235,9 @@ impl<P: Platform> Emulator<P> {
 }
 
 /// A call that is under way, until it is answered or given up.
-struct UnderWay<P: Platform>(Arc<Mutex<P>>, String);
+struct UnderWay<P: Emulated>(Arc<Mutex<P>>, String);
 
-impl<P: Platform> UnderWay<P> {
+impl<P: Emulated> UnderWay<P> {
     fn new(store: &Arc<Mutex<P>>, name: &str) -> Self {
         let mut guard = store.lock().unwrap();
         let (now, most) = guard.base().under_way.entry(name.to_owned()).or_default();
@@ -247,7 +247,7 @@ impl<P: Platform> UnderWay<P> {
     }
 }
 
-impl<P: Platform> Drop for UnderWay<P> {
+impl<P: Emulated> Drop for UnderWay<P> {
     fn drop(&mut self) {
         if let Ok(mut store) = self.0.lock() {
             store.base().under_way.get_mut(&self.1).unwrap().0 -= 1;
@@ -255,7 +255,7 @@ impl<P: Platform> Drop for UnderWay<P> {
     }
 }
 
-async fn answer<P: Platform>(
+async fn answer<P: Emulated>(
     State(store): State<Arc<Mutex<P>>>,
     method: Method,
     uri: Uri,
@@ -275,7 +275,7 @@ async fn answer<P: Platform>(
     answer.send(delay).await
 }
 
-fn answer_to<P: Platform>(store: &mut P, name: &str, request: &Request) -> Answer {
+fn answer_to<P: Emulated>(store: &mut P, name: &str, request: &Request) -> Answer {
     let base = store.base();
     let mut answer = if P::can_fail(name) && take(&mut base.fail.0) {
         Answer::page(base.fail.1, "<html><h1>Bad Gateway</h1></html>")

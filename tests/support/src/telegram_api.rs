@@ -13,7 +13,7 @@ use std::time::Duration;
 use axum::http::header;
 use serde_json::{Value, json};
 
-use crate::emulator::{Answer, Base, Emulator, Platform, Request, whole_secs};
+use crate::emulator::{Answer, Base, Emulated, Emulator, Request, whole_secs};
 
 mod files;
 mod refusal;
@@ -171,7 +171,7 @@ impl TelegramApi {
     }
 }
 
-impl Platform for Store {
+impl Emulated for Store {
     type Sent = Sent;
     const MESSAGES: &'static [&'static str] = &["sendMessage"];
 

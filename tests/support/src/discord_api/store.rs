@@ -7,7 +7,7 @@ use axum::http::header;
 use serde_json::{Map, Value, json};
 
 use super::{application, public_key};
-use crate::emulator::{Answer, Base, Platform, Request, picture, whole_secs};
+use crate::emulator::{Answer, Base, Emulated, Request, picture, whole_secs};
 
 /// The only application, which is also its bot's user id.
 pub const APPLICATION_ID: &str = "1457469483726668048";
@@ -124,7 +124,7 @@ impl Store {
     }
 }
 
-impl Platform for Store {
+impl Emulated for Store {
     type Sent = Sent;
     const PATH: &'static str = "/api/v10";
     const MESSAGES: &'static [&'static str] =

@@ -7,7 +7,7 @@ use axum::extract;
 use axum::http::{HeaderName, header};
 use serde_json::{Value, json};
 
-use crate::emulator::{Answer, Base, Platform, Request, picture, whole_secs};
+use crate::emulator::{Answer, Base, Emulated, Request, picture, whole_secs};
 use crate::server::take;
 
 /// The only app.
@@ -147,7 +147,7 @@ impl From<Refusal> for Answer {
 /// The query of a call, read.
 type Query = HashMap<String, String>;
 
-impl Platform for Store {
+impl Emulated for Store {
     type Sent = Sent;
     const MESSAGES: &'static [&'static str] = &["send", "reply"];
 
